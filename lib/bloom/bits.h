@@ -2,8 +2,8 @@
  *
  * Layer 0: counts the set bits of many lines.
  *
- * Carry-save adders sum the words of a line in each bit position.  Only the last carries go through
- * a population count.  Without an instruction that counts bits, this is several times as fast.
+ * Carry-save adders sum the words of a line in each bit position, so a line takes one population
+ * count, not eight.  Without an instruction for it, this is several times as fast as eight.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1
  */
 #ifndef TAMIS_LIB_BLOOM_BITS_H
@@ -11,7 +11,7 @@
 
 #include "bloom/geometry.h"
 
-/* The count: 1 for each bit of `ones`, 2 of `twos` and 4 of `fours`, plus 8 * `eights`. */
+/* Each set bit of `ones` counts 1, of `twos` 2, of `fours` 4.  `eights` is a number of eights. */
 struct set_bits {
   uint64_t ones, twos, fours, eights;
 };

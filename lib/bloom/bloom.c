@@ -39,7 +39,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 }
 
 /* Returns the upper end of the range of rates that begins at `low`.  Above this end, filters have
- * the next shape, or their first layer is planned for its share of the rate. */
+ * the next shape, or give their first layer a share of the rate (bloom_geometry_shared_above()). */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -56,10 +56,9 @@ static double end_of_range(const tamis_options *options, double low)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Within one shape, a lower rate needs more bytes.  A lower rate may need fewer bytes at the
-   * border of two shapes, and at the rate above which a first layer gets only a share of the rate.
-   * So each range of rates without such a border is tried by itself, from the lowest range up.  The
-   * first range whose highest rate fits into the bytes contains the answer. */
+  /* Within a range (end_of_range()), a lower rate needs more bytes.  But at the border of two
+   * ranges, a lower rate may need fewer bytes.  So the loop tries each range by itself, from the
+   * lowest range up.  The first range whose highest rate fits into `bytes` contains the answer. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
@@ -108,9 +107,9 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
-  /* No rate from 0.0025 upwards is ever refused.  Below 0.0025, possible and refused rates
-   * alternate, as the number of lines is a whole number.  The message of a refusal shows at most
-   * three digits, so the search tries only rates of three digits. */
+  /* Searches downwards from 0.0025, because rates of 0.0025 and more are never refused.  Possible
+   * and refused rates alternate below, as the number of lines is a whole number.  The message of a
+   * refusal shows at most three digits, so the search tries only rates of three digits. */
   struct bloom_geometry g;
   unsigned lowest = 2500, step = 10; /* both in millionths */
   while (step)
@@ -133,7 +132,7 @@ static int refuse_layout(const struct refusal *why, const tamis_options *options
 
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
 {
-  if (!why || !why->text) /* skips the long search for the word layout's lowest rate */
+  if (!why || !why->text) /* without a text, no need to search long for the lowest rate */
     return TAMIS_EUNSUPPORTED;
   bool counting = options->kind == TAMIS_COUNTING_BLOOM;
   return tamis__refuse_rate(why, options,
@@ -181,10 +180,10 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
   return bits;
 }
 
-/* A sample has RUNS runs of consecutive lines, each of 1 or LONG_RUN lines. */
+/* A sample consists of RUNS runs.  A run is 1 line, or LONG_RUN consecutive lines. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
-/* Returns the number of set positions: exact in a small filter, else estimated from a sample. */
+/* Returns the number of set positions; a large filter is sampled, in runs of `run` lines. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
@@ -204,18 +203,18 @@ static bool is_sampled(const struct bloom *b)
   return b->word_count > RUNS * LINE_WORDS;
 }
 
-/* If half of the bits are set, a sample of 2^21 bits gives the number of keys with a standard
- * deviation of 0.5 % or less.  If fewer than one bit in 64 is set, this sample contains few keys,
- * and a longer one is read instead. */
+/* If half of the bits are set, a sample of 2^21 bits (runs of 1 line) gives the number of keys with
+ * a standard deviation of 0.5 % or less.  If the sample has fewer than one set bit in 64, it
+ * contains few keys, so the function takes a sample of longer runs instead. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   uint64_t bits = sample_lines(b, 1);
   return is_sampled(b) && bits < b->word_count ? sample_lines(b, LONG_RUN) : bits;
 }
 
-/* Computes *bits from the counted keys, because a sample of a large filter with few keys may
- * contain no set bit.  Returns false if a sample is better: if unions have brought keys, whose
- * number is an estimate, or if false positives may have hidden more than one key in a thousand. */
+/* Computes *bits from the counted keys, as a sample of few keys may contain no set bit.  Returns
+ * false if a sample is better: with counters; if unions have brought keys, whose number is only
+ * estimated; or if more than one key in a thousand may be hidden. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;
@@ -242,12 +241,12 @@ static uint64_t count_keys(const struct bloom *b)
   return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Estimates keys and rate from the bits of several layers.  A key is not added if an older layer
- * reports it as a false positive.  So a layer has only the keys that no older layer hid. */
+/* Estimates keys and rate from the bits of several layers.  A layer lacks keys that older layers
+ * hide, so its number of keys is divided by the probability that no older layer hides a key. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
-  double none = 1; /* the probability that no layer so far finds an absent key */
+  double none = 1; /* the probability that none of the layers so far finds an absent key */
   unsigned n = newest->number;
   for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;

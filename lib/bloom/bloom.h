@@ -144,7 +144,7 @@ static inline unsigned bloom_stripe_count(const struct bloom *b)
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
-/* The filter must be large, as only struct bloom_large has such shards. */
+/* Requires a large filter, because only struct bloom_large has the array `shards`. */
 FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
 {
   return ((struct bloom_large *) b)->shards;
@@ -175,9 +175,9 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* The numbers of counted keys, and of keys that unions brought.  In a filter with counters, these
- * are the numbers of copies, and of raises that belong to no copy (counting.h).  Removes of keys
- * with stuck counters can make the number of copies negative; `keys` is then 0. */
+/* `keys` is the number of counted keys, and `united` the number of keys that unions brought.  In a
+ * filter with counters, `keys` is the number of copies, and `united` is the rest (counting_read()).
+ * If removes of keys with stuck counters have made the number of copies negative, `keys` is 0. */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -189,7 +189,7 @@ static inline struct bloom_sums bloom_sums_of(const struct bloom *b)
   return (struct bloom_sums){bloom_counts(b) && keys >> 63 ? 0 : keys, bloom_counted(b, UNITED)};
 }
 
-/* Adds to a counter of a filter whose shards no thread owns (capacity.c). */
+/* In capacity.c: does the work of bloom_count() for a filter whose shards no thread owns. */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -241,22 +241,24 @@ static inline bool bloom_fit_together(const struct bloom *a, const struct bloom 
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
- *   if weakened    acquire still makes that visible.  But a unique add first completes its key,
- *                  and then checks for another layer.  With acquire, it could miss a new layer
- *                  while a call that adds the key to that layer misses the bits: then both win
+ *   if weakened    with acquire the layer stays visible, but two unique adds of a key can win.
+ *                  Thread P completes the key in layer 1, and still loads NULL.  Thread Q has
+ *                  seen layer 2, misses P's bits in layer 1, and adds the key to layer 2
  *   checked by     mutants/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
   return !atomic_load_explicit(&first->newest, memory_order_seq_cst);
 }
 
-/* The state of a live filter is twice the number of open layers, plus 1 if the newest layer takes
- * no more keys and no layer can follow.  Another process may write any number into the state.
+/* The state of a live filter is twice the number of open layers, plus LIVE_ENDED if the newest
+ * layer takes no more keys and no layer can follow.
+ * Another process may write any number into the state.
  * ORDER live.state (seq_cst)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
  *   makes visible  that a layer with zero words is open, or that unique adds of all processes
  *                  are refused from now on
- *   if weakened    as for layer.load and layer.end: two calls win, or one wins and one is refused
+ *   if weakened    two unique adds of a key can win (see layer.load), or one can win while the
+ *                  other is refused for good (see layer.end)
  *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 
@@ -268,10 +270,10 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
 /* Returns the newest open layer.  `known` counts the layers that this process has seen open.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
- *   makes visible  the publication of the layer, seen by the thread that raised `known`: the other
- *                  thread searches the layers after that
- *   if weakened    a unique add could learn of a layer from `known`, but search the older layer as
- *                  it was before the publication: two calls win
+ *   makes visible  to thread Q, which reads `known`: the publication of the layer, which thread P
+ *                  had seen when it raised `known`
+ *   if weakened    Q could learn of the layer from `known`, and still read words of the older layer
+ *                  from before the publication.  Q misses a key there: two unique adds of it win
  *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
@@ -294,7 +296,7 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* Returns a fullness that may have risen by now, so no call decides by it alone. */
+/* Returns a layer's fullness, which may rise at any moment: no call decides by the result alone. */
 static inline unsigned char fullness_of(const struct bloom *b)
 {
   unsigned char known = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -313,31 +315,30 @@ void tamis__live_close(struct bloom_shared *shared);
 /* In layers.c: the operations of a filter that may have several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* In capacity.c: if the layer is near its capacity, sets its fullness to NEAR.  Sets the number of
- * keys from one check to the next.  Returns TAMIS_OK. */
+/* In capacity.c: checks how much room the layer has, and chooses when adds check again.  If the
+ * layer is near its capacity, sets its fullness to NEAR.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* In layers.c: if a layer can follow, makes the first layer close when it has used up its share of
- * the rate.  The layer may be planned for a higher rate: in files of versions without layers, and
- * at some of the lowest rates of the word layout.  No other thread may have the filter yet. */
+/* In layers.c: if another layer can follow, makes the first one close when it has used up its share
+ * of the rate.  Some first layers are planned for more: in files of versions without layers, and at
+ * some of the lowest rates of the word layout.  No other thread may have the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* In layers.c: returns the most keys, at most the capacity, with which the first layer stays within
- * its share of the rate. */
+/* In layers.c: returns how many keys, up to the capacity, the first layer can have without
+ * exceeding its share of the rate. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the expected number of bits that `capacity` keys set, plus four standard
  * deviations, but at most the number of all bits.  The deviation is computed as if all bits were
- * independent.  (In fact each key sets nearly the same number of bits.  With 10^4 keys in the
- * blocked layout, the measured variance is a quarter of the computed one, so the limit is nearer to
- * eight deviations.) */
+ * independent.  The true deviation is smaller, because each key sets nearly the same number of
+ * bits: with 10^4 keys in the blocked layout, it is half the computed one. */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
-/* In capacity.c: returns how many keys a filter has counted when bloom_geometry_most_bits() bits
- * are set.  The number is above the capacity if false positives hide few keys. */
+/* In capacity.c: returns how many keys a fixed filter may count: so many keys set
+ * bloom_geometry_most_bits() bits.  If false positives hide few keys, this exceeds the capacity. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
-/* In capacity.c: returns how many of `keys` distinct keys are counted, and not hidden. */
+/* In capacity.c: returns how many of `keys` distinct keys false positives do not hide. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
@@ -348,7 +349,7 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* Returns a row for the search of a single layer. */
+/* Returns the row for a search that reads only this layer. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -372,15 +373,15 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out);
 
-/* Returns the lowest rate that can be planned.  64-bit hashes set a limit.  In the counting layout,
- * the lowest range may begin above it.  In the word layout, the result is the lowest rate, found by
- * trying, at which a filter has at most twice the bits of a blocked one. */
+/* Returns the lowest rate that can be planned.  64-bit hashes set a limit in each layout.  In the
+ * counting layout, the rate must also lie in a range of geometry.c.  In the word layout, the filter
+ * may have at most twice the bits of a blocked one; the function tries rates to find the lowest. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 /* Returns the bytes that a single layer takes. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* Returns the option max_bytes, or a lower limit with the same effect (`bounded` in structs.h). */
+/* Returns the option max_bytes, or the present size of a short filter that is `bounded`. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -397,11 +398,11 @@ struct bloom_plan {
   bool limited;            /* the filter is fixed: it refuses keys beyond its capacity */
   uint64_t closes_at;      /* the layer closes at so many counted keys; 0: at its capacity */
   struct bloom *older;     /* the layer before this one, or NULL */
-  unsigned number;         /* the layer's number; the first layer may have 0 or 1 */
+  unsigned number;         /* the layer's number; 0 and 1 mean the first layer */
   bool is_mapped;
-  bool closes_early;         /* the layer may close early: tamis__layers_limit_first() */
+  bool closes_early;         /* tamis__layers_limit_first() may lower closes_at */
   bool has_allocator;        /* the filter has the user's allocator */
-  bool is_unusual;           /* a user's hash function, or a later layer */
+  bool is_unusual;           /* the user sets a hash function, or this is a later layer */
   uint64_t cleared_from;     /* the option `cleared_from`, in bytes */
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
@@ -419,12 +420,12 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
 /* Destroys one layer, and keeps the layers before it. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys layers from `newest` on, which may be NULL, and keeps `kept` and the layers before it.
- * If `kept` is NULL, destroys all layers.  Unmaps no file. */
+/* Destroys `newest` and the layers before it, down to the layer after `kept`.  If `kept` is NULL,
+ * destroys all layers.  `newest` may be NULL.  Unmaps no file. */
 void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept);
 
-/* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  If
- * `words` is NULL, the filter is small and its block contains the words.  Returns NULL if there is
+/* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  `words`
+ * may be NULL only for a small filter, whose block contains the words.  Returns NULL if there is
  * no memory; the caller then still owns the words. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
@@ -435,29 +436,29 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
-/* In shared.c: functions for two members of struct filter_kind. */
+/* In shared.c: `share_new` and `share_open` of struct filter_kind. */
 int tamis__bloom_share_new(struct saved_head *saved, const struct refusal *why,
                            struct shared_file *file);
 int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: counts the set bits of keys in an idle filter.  Sets *marks to the OR of all marks. */
+/* In save.c: counts the bits of keys in an idle filter.  *marks is 0 if no word has a mark. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* In save.c: returns true if the sum of the counters agrees with `counted`, or if one is stuck. */
+/* In save.c: returns true if the sum of all counters is as `counted` says, or if any is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 
-/* In save.c: makes the sums in the tally of a live layer agree with its bits.  Other processes may
- * count meanwhile, but only one process at a time may call this function. */
+/* In save.c: corrects the sums in the tally of a live layer according to the layer's bits.  Other
+ * processes may count meanwhile, but only one process at a time may call this function. */
 void tamis__bloom_count_again(struct bloom *b);
 
 /* Creates an empty filter with the plan of `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
-/* In unite.c: functions for members of struct filter_kind. */
+/* In unite.c: the members of struct filter_kind with these names. */
 int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other);

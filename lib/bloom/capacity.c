@@ -34,9 +34,9 @@ uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
   return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
 }
 
-/* Planning a small filter takes twenty times as long as all other steps of its creation.  A program
- * that creates thousands of filters gives them the same options.  And while there is no memory for
- * a layer, the add of each new key plans the layer again.  So a memo keeps plans. */
+/* A memo keeps plans, because planning is slow: for a small filter, it takes twenty times as long
+ * as the rest of the creation.  A plan is often needed again: for thousands of filters with the
+ * same options, or for a layer that each add tries to create while there is no memory for it. */
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out)
 {
@@ -80,8 +80,8 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
   return most < (double) g->most_keys ? (uint64_t) most : g->most_keys;
 }
 
-/* Sets the period of checks, in keys, for all processes: 1 near the capacity.  The period never
- * gets longer.  So an outdated period cannot make other processes check too late. */
+/* Sets how many keys a shard counts between checks, for all processes: 1 near the capacity.  The
+ * period never gets longer, so a process with outdated counts cannot make others check too late. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;
@@ -97,7 +97,7 @@ static void set_period(struct bloom *b, unsigned period)
     atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
 }
 
-/* Between two checks of a shard, all shards together count keys for at most half the room. */
+/* Chooses the period so that all shards together count keys for at most half the room in it. */
 int tamis__bloom_watch(struct bloom *b)
 {
   uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);

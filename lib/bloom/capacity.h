@@ -7,18 +7,19 @@
 
 #include "bloom/bloom.h"
 
-/* A check sums the counters to find out whether a layer is near its capacity.  A sum in every add
- * would be slow, so until the layer is NEAR, an add checks with every 64th key that a shard counts.
- * Far from the capacity, checks are rarer (tamis__bloom_watch()). */
+/* A check sums the counters to find out whether a layer is near its capacity.  Checks in all adds
+ * would be slow.  So until a layer is NEAR, an add checks only at every 64th key that its shard
+ * counts, or even more rarely if there is much room (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
-/* Estimates from the bits how many keys were not counted.  The result is negative if too many were
- * counted, and 0 if the difference may be chance.  `counted` may be older than the bits, as adds
- * may run while a filter is saved; after a power failure, `counted` may be newer. */
+/* Estimates the number of keys from the bits, and returns it minus `counted`, or 0 if the
+ * difference may be chance.  `counted` may be too small, if adds ran while the filter was saved.
+ * After a power failure, `counted` may also be too large: the result is then negative. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* Returns the `most_keys` of a fixed filter with `bits` set bits.  Some bits may belong to keys
- * that were not counted (a save missed them), or to no key (an intersection has them by chance). */
+/* Returns the `most_keys` of a fixed filter with `bits` set bits and `counted` counted keys.  Bits
+ * that belong to no counted key lower this limit: a save may miss keys in the count, and an
+ * intersection has some bits by chance. */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the number of counted keys, plus the number of keys that unions brought. */
@@ -28,10 +29,9 @@ static inline uint64_t counted_keys(const struct bloom *b)
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Returns the number of keys for which the layer still has room, according to the counted keys.
- * Keys that a false positive hid are not counted.  The plan of a growable filter allows for them
- * (geometry.c).  A fixed filter that hides many keys closes before it has counted `capacity` keys
- * (bloom_geometry_most_keys()).  All keys that unions brought take room. */
+/* Returns how many more keys the layer may count.  Keys that unions brought take room.  Hidden keys
+ * are not counted, but are allowed for: in the plan of a growable filter (geometry.c), and in the
+ * limit bloom_most_keys() of a fixed one, which is below the capacity if many keys are hidden. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -48,7 +48,7 @@ static inline bool at_capacity(const struct bloom *b)
   return !room_for_keys(b);
 }
 
-/* Returns true if an add may skip the check for room.  refuses() explains why relaxed suffices. */
+/* Returns true if an add need not check for room.  Relaxed for the reason given at refuses(). */
 static inline bool is_far(const struct bloom *b)
 {
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
@@ -68,11 +68,11 @@ static inline void end_live(struct bloom *b)
  * ORDER layer.end (seq_cst)
  *   pairs with     layer.ended in has_ended()
  *   makes visible  that unique adds are refused from now on, whichever call has raised the fullness
- *   if weakened    a unique add could complete its key and miss the end, while another unique add
- *                  of that key is refused and misses the bits: one call wins, and the other is
- *                  refused for good
- *   checked by     mutants/end_set_relaxed (the store; the same argument holds for a load that
- *                  reads LAST, but no search shows it) */
+ *   if weakened    one unique add of a key could win although another is refused for good.  Thread
+ *                  W completes the key, and misses LAST: W wins.  Thread R has set or read LAST,
+ *                  searches the key, and misses W's bits: R is refused
+ *   checked by     mutants/end_set_relaxed (weakens the store.  A weaker load would fail in the
+ *                  same way, if it reads LAST, but no test shows this) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
   if (b->live && (fullness == LAST || (fullness == FULL && b->limited)))
@@ -95,9 +95,9 @@ static inline bool has_ended(const struct bloom *b)
   return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
 }
 
-/* Raises the fullness of a layer to what the state of its live filter says: the layer is closed if
- * another layer follows, or if the filter has ended.  A call that is refused or late counts no key,
- * so it never checks the counters.  Without this function, each such call would set bits. */
+/* Raises the fullness of a live filter's layer to what the filter's state says: the layer is closed
+ * if another layer follows, or if the filter has ended.  Refused and late calls count no keys, so
+ * they never check the counters.  Without this function, they would set bits in a closed layer. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -110,10 +110,9 @@ static inline void learn_live(struct bloom *b)
     ;
 }
 
-/* Returns true if the layer has no room.  Relaxed: a thread that still reads OPEN after the
- * fullness has become NEAR only lets a few more keys in.  The fullness publishes no other data, so
- * the load has no partner.  This function does not make a refusal final: layers.c and word_layout.h
- * say how unique adds do so. */
+/* Returns true if the layer has no room.  The result does not make a refusal final: layers.c and
+ * word_layout.h say how a unique add does.  The relaxed load has no partner, as the fullness
+ * publishes no other data: a thread that reads an outdated OPEN only lets a few more keys in. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -126,16 +125,16 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts a refused add.  (A version that returned TAMIS_EFULL would cost all other adds one more
- * instruction.) */
+/* Counts a refused add.  (If this function also returned TAMIS_EFULL to its caller, each add would
+ * take one more instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
-/* Does the work of count_key() if no thread owns a shard.  Returns TAMIS_OK. */
+/* Does the work of count_key() for a filter whose shards no thread owns.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
-/* Counts a key of a live filter.  All processes have the same period of checks: a process checks if
- * `unwatched` has all bits of the counted key's number.  Near the capacity, `unwatched` has all
- * bits, so each counted key leads to a check.  is_watched() explains why relaxed suffices. */
+/* Counts a key of a live filter.  `unwatched` is in the file, so all processes check equally often:
+ * a call checks if `unwatched` has all bits of the shard's new number of keys.  Near the capacity,
+ * `unwatched` has all bits, so each call checks.  Relaxed for the reason given at is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);
@@ -143,7 +142,7 @@ FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
   return __builtin_expect(look, 0) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
-/* Returns true if a check is due.  Relaxed: a thread that reads an old period only checks later. */
+/* Returns true if a check is due.  Relaxed: an outdated watch_mask only makes the check late. */
 static inline bool is_watched(const struct bloom *b, uint64_t keys)
 {
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);

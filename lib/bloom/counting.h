@@ -9,21 +9,22 @@
  *                 a remove lowers them from the last to the first  ▲
  *
  * A key's counters lie where a blocked filter with 16 positions in a word would have its bits.  The
- * words of a key have the order of its probes.  A key is found if none of its counters is 0.  One
- * compare-and-swap changes all counters of a key in one word.  A counter that has reached 15 is
- * *stuck*: no call changes it any more.  So at every instant a counter is stuck, or equals its
- * number of raises minus its number of lowerings.  No counter wraps.
+ * words of a key have the order of its probes.  A key is found if none of its counters is 0.  A
+ * counter that has reached 15 is *stuck*: no call changes it any more.  So no counter wraps.
  *
- * This order keeps the raises of one key x in a *prefix* of its words.  A running add has raised
- * the counters of the first few words.  A running remove has not yet lowered the counters of the
- * first few words.  So no word of x has more raises of x than a word before it.  The last word has
- * the fewest: one for each copy of x in the filter.  An add or a remove takes effect when it
- * changes the last word.
+ * An add of a key x puts one *unit* of x into each counter of x, and a remove takes one out.  One
+ * compare-and-swap changes all counters of x in a word.  So at every instant a counter is stuck, or
+ * equals the number of units in it.
  *
- * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant this word
- *     holds no raise of x, so the last word holds none either: x is absent.  Adds and removes of
- *     other keys take no raise of x from shared counters: a remove takes away only raises that adds
- *     of the same key brought.  This is why a caller must not remove a key that was not added.
+ * An add begins with the first word of x, and a remove with the last.  So no word has more units of
+ * x than a word before it.  The last word has the fewest: one in each counter for each copy of x in
+ * the filter.  An add or a remove takes effect when it changes the last word.
+ *
+ * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant the
+ *     counter's word has no unit of x.  So the last word has none either: x is absent.  Calls for
+ *     other keys that share counters with x take no unit of x: a remove takes out only units that
+ *     adds of the same key have put in.  This is why a caller must not remove a key that was not
+ *     added.
  *
  *     Linearization: a look-up that misses takes effect when it reads a 0.  A look-up that finds
  *     the key takes effect when it reads the key's last word.  (If the filter has no copy at that
@@ -31,45 +32,47 @@
  *
  * [D] Look-ups and plain adds take no lock.  An add repeats only if another call changed the word.
  *
- * Removes, unique adds and unions hold a stripe that is chosen by the key's *line*, and not by its
- * hash.  All keys that share a counter share its line.  So while a call holds the stripe, no other
- * call lowers a counter of the key; only plain adds raise counters.
+ * Removes, unique adds and unions hold a stripe, which is selected by the key's *line*, not by the
+ * key's hash: all keys that share a counter share its line.  So while a call holds the stripe, no
+ * other call lowers a counter of the line.  Only plain adds may raise counters there.
  *
- * [C] All or nothing.  Under the stripe, a remove reads all counters first.  A counter that is
- *     above 0 then cannot fall before the remove lowers it, even if the key was never added.  So no
- *     counter goes below 0, and no remove has to stop half-way.  If a counter is 0, the key is
- *     absent (see [A]), and the remove changes nothing.
+ * [C] All or nothing.  Under the stripe, a remove reads all counters of its key.  If a counter is
+ *     0, the key is absent (see [A]), and the remove changes nothing.  Otherwise no counter falls
+ *     before the remove lowers it, even if the key was never added.  So no counter goes below 0,
+ *     and no remove has to stop half-way.
  *
  * [B] One winner.  A unique add that misses its key takes the stripe, and searches again.  So
- *     unique adds of a key take turns.  While one holds the stripe, no counter of the key falls.
- *     But plain adds take no stripe, and may come at any moment.  Let the *gap* be the last word in
- *     which a counter of the key is 0.  The call raises the words before the gap, and then decides:
+ *     unique adds of a key take turns, and during each turn no counter of the key falls.  But plain
+ *     adds take no stripe, and may come at any moment.  Let the *gap* be the last word in which a
+ *     counter of the key is 0.  The unique add raises the words before the gap, and then decides:
  *
  *        L  reads the gap
- *        O  reads the words before the gap, minus this call's raises: is a counter of the key 0?
+ *        O  reads the words before the gap, minus its own units: is a counter of the key 0?
  *        C  replaces the gap by its raised value, if it still has the value that L read
  *
- *     If neither L nor O finds a 0, the key was present, or a false positive, when L read the gap.
- *     The call lowers what it has raised, from the last word to the first, and returns
- *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no call has
- *     changed the gap since L.  Then no copy has been added, so the call takes effect with C, and
- *     has won.  The call then raises the words after the gap, in which it had found no 0.  If C
- *     fails, the call begins again with L.
+ *     1. If neither L nor O finds a 0, the key was present, or a false positive, when L read the
+ *        gap.  The call takes its units out, from the last word to the first, and returns
+ *        TAMIS_PRESENT.
+ *     2. Otherwise C decides.  No word falls, so C succeeds only if no call has changed the gap
+ *        since L.  Then no copy has been added (one exception is below).  So the call takes effect
+ *        with C, and has won.  It then raises the words after the gap, in which it had found no 0.
+ *     3. If C fails, the call begins again with L.
  *
- *     One case remains: other keys have raised the key's counters in the gap until all are stuck,
- *     so that an add of the key leaves no trace there.  The call then takes effect when O reads the
- *     0.  The filter had no copy at that instant, and from then on the key is found.
+ *     In case 2, all counters of the key in the gap may be stuck, because other keys have raised
+ *     them.  Then an add of the key changes nothing there, and C succeeds even if copies were
+ *     added.  So the call takes effect earlier, when O reads the 0: at that instant the filter had
+ *     no copy, and from then on the key is found.
  *
- *     (While the call runs, its raises may make its key a false positive, as with any add.)
+ *     (While the call runs, its units may make its key a false positive, as with any add.)
  *
- * The least of a key's counters is an upper bound of the number of copies at the instant when it is
- * read.  If no other key shares a counter with this key, the least counter is exact.  The last word
- * holds the exact number when it is read.  The number changes in steps of one, so at some instant
- * it was equal to the least counter.
+ * A count returns the least of a key's counters.  At the instant when a counter is read, the key
+ * has at most as many copies.  If no other key shares a counter with this key, the result is exact.
+ * For the last word shows the exact number when it is read, and the number changes in steps of one:
+ * so at some instant it was equal to the least counter.
  *
  * A fixed filter counts its copies in one word.  An add takes a place there before it raises a
- * counter, and a remove gives the place back when it is done.  A growable filter counts its copies
- * at the same moments, in the counters that other filters use for keys.
+ * counter, and a remove gives the place back after it has lowered all.  A growable filter counts
+ * its copies at the same moments, in its counters KEYS.
  */
 #ifndef TAMIS_LIB_BLOOM_COUNTING_H
 #define TAMIS_LIB_BLOOM_COUNTING_H
@@ -130,7 +133,7 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 struct key_counters {
   word *words;                             /* the filter's words */
   unsigned n;                              /* the number of the key's words */
-  struct bloom_probe at[BLOOM_MAX_PROBES]; /* each word; the lowest bits of the key's counters */
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* `mask`: the lowest bit of each of the counters */
 };
 
 FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct bloom_key of,
@@ -194,7 +197,7 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
 }
 
 /* Returns true if all of the key's counters in its words before `end` are above 0.  If `raised`,
- * the caller has raised these counters once, and its raise is subtracted. */
+ * first subtracts one unit from each of these counters, the caller's own. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -211,7 +214,8 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
 /* ---- the number of copies ---- */
 
 /* Adds n, which may be negative, to the number of copies in a fixed filter.  Returns false if the
- * number would exceed `most`.  Too many removes of keys with stuck counters leave 0. */
+ * sum would exceed `most`.  A sum below 0, after too many removes of keys with stuck counters,
+ * becomes 0. */
 static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
   const uint64_t size = (uint64_t) (n < 0 ? -n : n);
@@ -251,7 +255,7 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
 }
 
 /* Returns the last word in which a counter of the key is 0, or -1 if there is no such word.  The
- * caller of this function or of the next two must hold the stripe of the line. */
+ * callers of all functions whose names end with _locked must hold the stripe of the line. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -297,7 +301,7 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, const struct key_counters *
   return result;
 }
 
-/* Adds a key that the caller has not found, unless another call has added it by now. */
+/* Adds a key that a look-up has missed, unless the key is present by now. */
 FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
                                       struct bloom_shape shape)
 {
@@ -359,15 +363,15 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
                     bloom_positions_set(UINT64_MAX, BLOOM_LAYOUT_COUNTING)) != 0;
 }
 
-/* Splits the sum of all counters into copies and a *rest*.  The words were read while the filter
- * was in use, and `counted` was read before them.  While no counter is stuck, the sum is the number
- * of copies times the number of counters of a key, plus the rest.  The rest counts raises of adds
- * and removes that were half-way when a save or union copied them.  Such raises stay. */
+/* Splits the sum of all counters into copies and a *rest*.  If none is stuck, the sum is the number
+ * of copies times the number of counters of a key, plus the rest.  The rest is units of adds and
+ * removes that were half-way when a save or a union read the words.  Such units stay in the copy.
+ * `counted` must have been read before the words. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {
   uint64_t of_key = bloom_shape_bits_per_key(shape), rest = counted.united;
-  if (read->stuck) /* the sum then says nothing about copies */
+  if (read->stuck) /* the sum says nothing about copies if a counter is stuck */
     return counted;
   uint64_t copies = read->sum > rest ? (read->sum - rest) / of_key : 0;
   return (struct bloom_sums){copies, read->sum - copies * of_key};

@@ -12,11 +12,11 @@
 /* ---- sizes of the parts of a filter ---- */
 
 enum {
-  /* Words of at most this many bytes are in the same block as the struct, and the filter then has
-   * only one shard of counters. */
+  /* A filter is small if its words take at most so many bytes.  It has one block for the words and
+   * the struct, and one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
   /* The same limit if the option `stripes` is 1.  Programs with this option let threads take turns,
-   * so the threads do not contend for the counters. */
+   * so one shard of counters is enough. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
@@ -54,8 +54,8 @@ static bool plan_counts(const struct bloom_plan *plan)
 }
 
 /* Returns true if the plan needs a member that medium filters have and short ones lack.  (A filter
- * with counters is then long.  If max_bytes is below the size of the next larger form, the filter
- * stays short: it cannot grow, as a layer takes more bytes than are left.) */
+ * with counters is then long.)  A max_bytes below the size of the next larger struct needs no
+ * member: no layer fits, so the bit `bounded` is enough. */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -103,7 +103,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* A small filter has one stripe.  Otherwise a thousand small filters would take 8 MiB for locks. */
+/* A small filter has one stripe.  With more, a thousand of them would take 8 MiB for locks. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -207,7 +207,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept)
 
 /* ---- creation ---- */
 
-/* A mapped filter gets operations that refuse changes.  Returns NULL if there is no memory. */
+/* Those of a mapped filter refuse changes.  Returns NULL if there is no memory for them. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)
@@ -231,7 +231,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     stripe_init(bloom_stripe(b, i));
 }
 
-/* Returns the option cleared_from, or 0 if it is too large: then no block counts as cleared. */
+/* Returns the option cleared_from, or 0 if it is too large: the library then clears all blocks. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
@@ -354,7 +354,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
                                            clear ? 0 : words_bytes);
     if (!words)
       return TAMIS_ENOMEM;
-    if (plan->older) /* other threads may be adding keys to the older layers */
+    if (plan->older) /* other threads wait for the layer, and huge pages take long to clear */
       tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
   assert(plan->number == (plan->older ? plan->older->number + 1U : 0));

@@ -6,13 +6,13 @@
  *    hash ──► struct common: offsets from the first word, masks     (once for the key)
  *                │
  *                ├─► filter or layer 1: first word ──► words
- *                ├─► filter or layer 2: first word ──► words        (no filter waits for another one)
+ *                ├─► filter or layer 2: first word ──► words        (no filter waits for another)
  *                └─► ...
  *
- * The lines of all filters are fetched before the first one is read.  The fetch decides nothing:
- * the look-up in each filter reads the filter's operations, and after that the words, as a single
- * call does.  So a filter that has grown since the fetch is searched in all its layers, and the
- * essays in operations.c and layers.c hold unchanged.
+ * The lines of all filters are prefetched before the first one is read.  The prefetch decides no
+ * answer.  The look-up in each filter first reads the filter's operations and then its words, like
+ * any look-up.  So if a filter has grown since the prefetch, the look-up searches all its layers,
+ * and the essays in operations.c and layers.c hold.
  */
 #ifndef TAMIS_LIB_BLOOM_EACH_H
 #define TAMIS_LIB_BLOOM_EACH_H
@@ -30,11 +30,11 @@ void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
  * first layer, which has no rows. */
 void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
 
-/* The offsets and masks of a key, which are the same in all filters of one seed and one shape with
- * one section.  Layers differ only in their number of probes: in a layer with more probes, a key
- * has more words.  From the second layer on, the struct saves a third of the instructions.  A
- * look-up in eleven layers fills the processor's window of instructions.  The fewer instructions a
- * look-up has, the earlier the next look-up can fetch its memory. */
+/* The offsets and masks of a key.  They are the same in all filters that have one seed, one shape
+ * and one section.  Layers may also have fewer probes than this struct: a key then has only the
+ * first words.  The struct saves a third of the instructions in each layer but the first.  Fewer
+ * instructions let the processor begin earlier with the next look-up's memory: a look-up in eleven
+ * layers fills the processor's window of instructions. */
 struct common {
   uint64_t mixed;
   uint64_t offset[BLOOM_MAX_PROBES]; /* each word's index xor the first word's index */
@@ -65,8 +65,8 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* The data that a call with many filters computes once for all filters that are alike.  A filter
- * that has grown, is shared by processes, or has another shape or kind is not alike. */
+/* What a look-up in many filters computes once for all filters that have this seed and `contains`.
+ * A filter that has grown, or that other processes may grow, has another `contains`. */
 struct bloom_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash); /* the look-up function of the shape */
   uint64_t seed;
@@ -74,11 +74,11 @@ struct bloom_alike {
   struct common common;
 };
 
-/* The `prefetch` of struct each_way, for all shapes.  A place is the index of a first word. */
+/* The `prefetch` of struct each_way, for all shapes.  Sets places[i] to the key's first word. */
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 
-/* The `contains` of struct each_way, for one shape.  Loads operations before words. */
+/* The `contains` of struct each_way, for one shape.  Reads operations before words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
                                        const struct bloom_alike *alike,
                                        const uint64_t places[EACH_BLOCK], bool *found,

@@ -13,8 +13,8 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* The data of a key that all calls need.  (Adds also take the unmixed hash, for the calls in
- * layers.c.  That hash is still in a register; a copy of the mixed hash would need another one.) */
+/* The data of a key that all calls need.  (An add also keeps the unmixed hash, and gives it to the
+ * functions of layers.c, which mix it again: the mixed hash would take one more register.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
   uint64_t first; /* the index of the first probe's word in the first section */
@@ -37,7 +37,7 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
   return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
-/* The number of sections to prefetch: a look-up that misses rarely reads more of them. */
+/* The most sections to prefetch: a look-up of an absent key rarely reads more sections. */
 enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
@@ -56,14 +56,14 @@ FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
 struct gaps {
   struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* `mask` has only the missing bits */
   uint64_t any;                                               /* not 0 if any bit is missing */
-  unsigned last; /* the number of the probe whose gap the add fills last */
+  unsigned last; /* the index in at[] of the gap that the add fills last */
 };
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
 
-/* Finds the gap to fill last: of those with the most missing bits, the last in the order of the
- * probes.  last[i] is the last gap with more than i missing bits.  any[i] is 0 if there is none.
- * With one section, three missing bits count as two: to tell them apart takes as long as an OR. */
+/* Finds the widest gap: the probe that lacks the most bits.  If several probes lack as many, takes
+ * the one with the highest number.  last[i] is the last probe that lacks more than i bits; any[i]
+ * is 0 if there is none.  With one section, three missing bits count as two, which saves time. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -74,8 +74,8 @@ FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
   return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
 }
 
-/* With __builtin_expect(), clang uses a branch, which goes the same way for most keys.  Without
- * branches, the OR in the last gap would have to wait until all words have been read. */
+/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without the
+ * branch, the OR in the last gap would have to wait until all words have been read. */
 FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
                              struct bloom_shape shape)
 {
@@ -121,9 +121,9 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   gaps->last = widest_of(&widest, shape);
 }
 
-/* Returns the probe of the last gap.  To read at[gaps->last], the probes would have to be in
- * memory.  In a loop over a constant number of probes, they stay in registers.  The comparison is
- * not `==`, because clang would then replace i by gaps->last, and use that index again. */
+/* Returns the probe of the last gap.  If the number of probes is constant, a loop finds the probe,
+ * so that at[] stays in registers: at[gaps->last] would need at[] in memory.  The loop compares by
+ * `<=`, because clang would turn a loop with `==` into the access at[gaps->last]. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (!__builtin_constant_p(shape.sections))
@@ -138,12 +138,12 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
 /* The result of filling a key's gaps. */
 enum filled {
   WON,       /* this call has set a bit in its last gap */
-  LOST,      /* no bit is missing any more, but another call has filled this call's last gap */
-  LOOK_AGAIN /* other calls have filled the last gap before this call: find the gaps again */
+  LOST,      /* the key is complete, but other calls have filled this call's last gap */
+  LOOK_AGAIN /* other calls have filled the last gap too early: find the gaps again */
 };
 
-/* Fills all gaps but the last.  Does not write words without gaps, so their cache lines stay shared
- * between the cores.  Returns false early if other calls fill the last gap meanwhile. */
+/* Fills all gaps but the last.  Does not write complete words, so their cache lines stay shared
+ * between the cores.  Returns false as soon as other calls have filled the last gap. */
 FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
                                   struct bloom_shape shape)
 {

@@ -10,20 +10,20 @@
 
 #define LN2 0.69314718055994530942
 
-/* The rates of small filters differ, and the promise must hold for the user's filter, not only on
+/* The rates of small filters differ, and the promise must hold for each user's filter, not only on
  * average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
-/* The factor by which one filter of a thousand exceeds the expected rate.  It is a function of the
- * rate's relative deviation, fitted to simulations (docs/internals/bloom.md).  In small filters a
- * few full lines decide the rate, so the tail is longer than a normal distribution's. */
+/* One filter of a thousand has a rate above the expected rate times this factor.  The formula was
+ * fitted to simulations (docs/internals/bloom.md).  In small filters a few full lines decide the
+ * rate, so the tail is longer than a normal distribution's. */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
-/* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume random
- * positions, but a simple generator computes a key's bits (docs/internals/bloom.md). */
+/* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume that a key's
+ * bits are random, but a simple generator computes them (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
 /* Sets *ranges to a layout's ranges, and returns their number.  The classic layout has only one. */
@@ -54,17 +54,18 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  *
  *   P(all bits set) = sum over subsets S of the bits of (-1)^|S| P(no added key sets a bit of S)
  *
- * An added key falls into the line with probability 1/lines.  If it does, it sets no bit of S with
- * a probability q(S).  So with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.
+ * An added key falls into the absent key's line with probability 1/lines.  In this line, it sets no
+ * bit of S with a probability q(S).  So after n adds, P(no added key sets a bit of S) is
+ * (1 - (1 - q(S)) / lines)^n.
  *
- * q(S) depends mainly on how many bits of S lie in each word.  q(S) depends a little on the
- * distances of the bits and on the key's spread, so it is averaged over distances and spreads.  So
- * all subsets with the same number of bits in each word are one term of the sum. */
+ * q(S) depends mainly on how many bits of S lie in each word.  It is averaged over all else, the
+ * distances of bits and the spreads.  So all subsets with the same number of bits in each word are
+ * one term of the sum. */
 struct terms {
   double hit[MAX_TERMS]; /* 1 - q(S) of each term; blocked: in the order of next_counts() */
-  /* Indexed by the number of bits in one word.  In the blocked layout, the weight of a term is the
-   * product of the weights of its words.  In the word layouts, `weight` has the weights of terms
-   * for one absent key, and `weight_of_two` those for two absent keys. */
+  /* The index is the number of bits in one word.  In the blocked layout, the weight of a term is
+   * the product of the weights of its words.  In the word layouts a term has one word: `weight` is
+   * for one absent key, and `weight_of_two` for two absent keys. */
   double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
@@ -118,8 +119,8 @@ static unsigned word_offset(unsigned spread, unsigned i)
   return offset;
 }
 
-/* Computes which words of a key another key in the same line uses. shared[m] is the probability
- * that the other key uses exactly the words of those probes whose bits are set in `m`. */
+/* Computes which words two keys of one line share.  shared[m] is the probability that these are the
+ * words of exactly those probes of the first key whose bits are set in `m`. */
 static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_PROBES])
 {
   memset(shared, 0, sizeof *shared << BLOOM_MAX_PROBES);
@@ -135,11 +136,12 @@ static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_
       }
 }
 
-/* For all counts a[], in the order of next_counts(): adds to q[] the probability that a key in this
- * line sets none of a[i] given bits in the word of each probe i.  This probability is a polynomial
- * in the chances to miss, with one variable for each probe: coefficient[m] belongs to the product
- * of the chances of those probes whose bits are set in `m`.  Each level of the recursion inserts
- * the chance miss[a] of the last probe.  Returns the end of the part of q[] that it has changed. */
+/* For all counts a[], in the order of next_counts(): adds to q[] the probability that an added key
+ * in this line sets none of a[i] given bits in the word of each probe i.  coefficient[m] is the
+ * probability that the added key uses the words of exactly those probes whose bits are set in `m`.
+ * miss[a] is the probability that it sets none of `a` given bits in a word that it uses.  Each
+ * level of the recursion chooses the count of the last probe.  Returns the end of the changed part
+ * of q[]. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, at most five */
 static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
@@ -199,8 +201,8 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* ---- the rate of the word layouts ---- */
 
 /* The probability that a key sets any of `a` given bits of its word.  In the marked layout, a key
- * misses these bits in two cases.  Either it draws neither these bits nor the mark; or it draws the
- * mark and none of these bits, and another bit replaces the mark. */
+ * misses these bits in two cases.  Either it draws neither them nor the mark.  Or it draws the mark
+ * and none of them, and the bit that replaces the mark is none of them either. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
   double miss = real_power(1 - a / 64.0, shape.bits_per_probe);
@@ -239,11 +241,11 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
 /* The expected rate is that of the blocked layout with one word in place of a line, so each term
  * belongs to a single word.
  *
- * The deviation is exact, too, except for terms that vanish as the number of words grows.  Two
- * absent keys that share a word are both found if all bits of both are set.  If the number of keys
- * in a word has a Poisson distribution, the probability of this event is the second moment of the
- * rate of one word.  In fact the number of all keys is fixed, so the variance that a Poisson number
- * would add is subtracted: keys * slope^2. */
+ * The deviation is exact, too, except for terms that vanish as the number of words grows.  It
+ * follows from the probability that two absent keys in one word are both found, which is the
+ * probability that all bits of both are set.  If the number of keys in a word had a Poisson
+ * distribution, this would be the second moment of the rate of one word.  In fact the number of all
+ * keys is fixed.  So the variance of a Poisson number, keys * slope^2, is subtracted. */
 static void word_terms(struct bloom_shape shape, struct terms *terms)
 {
   double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
@@ -301,8 +303,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* Rounding errors of the alternating sum exceed the smallest rates.  So uses a lower bound: the
-   * rate of a filter whose lines are all equally full. */
+  /* Rounding errors of the alternating sum exceed the smallest rates.  So the result is at least a
+   * lower bound of the rate: the rate of a filter whose lines are all equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);
@@ -316,7 +318,7 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 {
   double bits = bloom_geometry_usable_bits(g);
-  /* If all bits are set, the answer is the number of keys that leave one bit 0. */
+  /* If all bits are set, returns the number of keys that leave one bit 0. */
   double set = fmin((double) bits_set, bits - 1);
   return real_log1p(-set / bits) / log_miss(g);
 }
@@ -353,7 +355,7 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
 {
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  rate *= 1 + 0x1p-40; /* so a result of this function, rounded down, is not returned again */
+  rate *= 1 + 0x1p-40; /* `rate` may be an earlier result, rounded down */
   if (layout == TAMIS_LAYOUT_CLASSIC) {
     unsigned sections = classic_sections(rate);
     return sections > 1 ? real_exp(-(2.0 * sections - 1) * LN2) : 1;
@@ -371,7 +373,7 @@ static double rate_of_sections(const struct plan *plan, double lines, double *de
   double keys = (double) plan->geometry.capacity;
   double rate = blocked_rate(plan->geometry.shape, &plan->terms, keys, lines);
   double least = real_exp(real_log(plan->range->min_fpp) / plan->range->sections);
-  /* Below 10^-13 rounding errors spoil the computed rate, so the formula uses 10^-13. */
+  /* Rounding errors spoil computed rates below 10^-13, so the formula then uses 10^-13. */
   *deviation = plan->range->line_deviation * sqrt(sections / lines) *
                real_exp(deviation_power * real_log(fmax(rate, 1e-13) / least));
   return real_power(rate, sections);
@@ -419,12 +421,12 @@ static bool ask(struct plan *plan, struct known *known, double lines)
   return keeps;
 }
 
-/* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
- * bits for each key, because no filter takes fewer.  If ask() computes a rate, it takes as long as
- * hundreds of adds.  So before the bisection, the search tries four numbers near the answer, which
- * saves most of these computations.  These numbers assume that the rate is a power of the number of
- * lines, which is nearly true.  Three of them approach the answer from below; the last one is a
- * little above the answer. */
+/* Returns the smallest number of lines that keeps the promise, to 0.01 %:
+ * 1. Begins at -log2(rate) bits for each key, as no filter takes fewer, and doubles the lines.
+ * 2. Tries four numbers near the answer.  They assume that the rate is a power of the number of
+ *    lines, which is nearly true.  Three are below the answer, the last a little above.
+ * 3. Bisects.  Step 2 leaves few rates for ask() to compute, each of which takes as long as
+ *    hundreds of adds. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -491,8 +493,8 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
   return TAMIS_OK;
 }
 
-/* Returns true if a blocked filter would need at least half as many lines as this filter.  With
- * some dozens of keys, the answer alternates as the rate changes, because lines are whole. */
+/* Returns true if this filter has at most twice the lines that a blocked one needs.  With some
+ * dozens of keys, the result alternates as the rate changes, because lines are whole. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -528,9 +530,9 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* Returns the number of keys for which a layer is planned: of so many offered keys, the layer
- * counts `capacity`, and hides the others.  With the best number of bits per key, the rate rises
- * with about the power ln(1 / rate) of the number of keys.  The formula uses the average rate. */
+/* Returns how many keys are offered to a layer before it has counted `capacity`: it hides the
+ * others.  The formula uses the average of the rate during the adds.  With the best number of bits
+ * per key, the rate is about proportional to the power ln(1 / rate) of the number of keys. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
@@ -548,15 +550,15 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* Plans the first layer.  Refuses `fpp` only if bloom_geometry_plan() does for a whole filter.  If
- * only `rate`, the layer's share, is too low, plans the layer for `fpp`. */
+/* Plans the first layer for `rate`, its share of `fpp`, or for `fpp` if 64-bit hashes do not allow
+ * `rate`.  Refuses only what bloom_geometry_plan() refuses for `fpp`. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
   const bool shared = rate > hash_collision_rate(keys);
   struct bloom_geometry whole;
-  /* To plan for `fpp` takes as long as to plan for `rate`.  So if 64-bit hashes are the only limit,
-   * plans for `rate` alone. */
+  /* If 64-bit hashes are the only limit of rates, `rate` alone is planned: to plan for `fpp` would
+   * take as long again. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;

@@ -7,10 +7,10 @@
  *
  *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe`
  *             bits in each.  Several bits in a word save memory operations, as an atomic OR costs
- *             the same for one bit or three.  But they take a little more memory.  The index of the
+ *             the same for one bit or three, but make the array a little larger.  The index of the
  *             first word is the key's hash scaled to the number of words.  The index of each later
- *             word is the one before it, xor a small number: the key's spread plus a constant.  So
- *             keys that share one word rarely share the next.
+ *             word is the index before it, xor a small number: the key's spread plus a constant.
+ *             So keys that share one word rarely share the next.
  *
  *             The bits of a key form one pattern, which is rotated by a different number of bits in
  *             each word.  So a look-up rotates words instead of testing single bits: it rotates
@@ -37,7 +37,7 @@
 
 enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 
-/* Two bits in each of 32 sections give 2^-64, the lowest rate that 64-bit hashes allow. */
+/* Two bits in each of 32 sections give the rate 2^-64.  64-bit hashes allow no lower rate. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
 /* The layout of a fixed filter with TAMIS_LAYOUT_WORD.  The API does not name it. */
@@ -62,8 +62,8 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shape of each section in a filter that may have several: in the blocked layout, which has at
- * most five sections, and in the classic layout. */
+/* The shape of a section, if a filter has several: in the blocked layout, which has at most five
+ * sections, and in the classic layout. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
@@ -94,17 +94,17 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
  * ... may take the share 6 / (pi i)^2 of the filter's rate.  All shares add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
-/* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  In the word layout, all
- * layers after the first are blocked, because they have low rates.  The first layer may get fewer
- * bits than its share needs, and then uses up its share with fewer keys.  If 64-bit hashes cannot
- * give the share of a first layer, the function plans this layer for the whole rate.
+/* Plans layer `layer` of a filter that keeps `fpp`.  The layer counts `capacity` keys within its
+ * share of `fpp`.  In the word layout, layers after the first are blocked, because their rates are
+ * low, and a first layer may get fewer bits: it then uses up its share with fewer keys.  If 64-bit
+ * hashes cannot give the share of a first layer, the function plans this layer for all of `fpp`.
  *   Errors  as bloom_geometry_plan(); for a first layer, as for a filter with the whole rate */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* Returns the rate above which a filter's first layer is planned for its share; at lower rates, it
- * is planned for the whole rate.  So the layer takes more bytes just above this rate than just
- * below it.  (It is up to a millionth too low, as the layer is planned for a few more keys.) */
+/* Returns the border of two ranges of rates.  At rates above it, a filter's first layer is planned
+ * for its share; at rates below it, for the whole rate.  So the layer takes more bytes just above
+ * the border.  (The result is up to a millionth too low: it ignores hidden keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
@@ -113,11 +113,11 @@ static inline double bloom_geometry_shared_above(uint64_t capacity)
 /* Returns the layout's lowest rate, or 0 if the layout has none (blocked and classic). */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
-/* Each range of rates has one shape.  Returns the lowest rate above `rate` at which a range begins,
- * or 1 if none does.  (A rate below the lowest range has the shape of that range.) */
+/* Each range of rates has one shape.  Returns the lower end of the next higher range than that of
+ * `rate`, or 1 if there is none.  (A rate below the lowest range has the shape of that range.) */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
-/* These return the expected rate, and expected number of set bits, with `keys` distinct keys. */
+/* Return the expected rate, and the expected number of set bits, of a filter with `keys` keys. */
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 
@@ -204,12 +204,12 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             everything else: 6 bits for each rotation, from the lowest bit up; 5 bits for each
  *             distance in the pattern, from bit 30 up; and the highest 2 bits for the spread.
  *   counting  Like blocked, but rotations and distances are multiples of four, as a counter has
- *             four bits.  So each of them uses two bits of the hash fewer.
+ *             four bits.  So each of these numbers depends on two bits of the hash fewer.
  *   sections  In each later section, hash_spread() of the mixed hash replaces the mixed hash.
- *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  The
- *             positions are sums of 6 bits each, from the lowest bit up: a rotation moves all bits
- *             drawn so far, which takes fewer instructions than a shift for each bit.
- *   marked    Like word.  If a position is the mark's, the hash scaled to 63 positions replaces it.
+ *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  Each
+ *             bit of the key takes 6 bits of the hash, from the lowest bit up: they rotate the mask
+ *             of all bits so far.  This takes fewer instructions than a shift for each bit.
+ *   marked    Like word, but a bit at the mark's position moves to the hash scaled to 63 positions.
  * Source: RocksDB's FastLocalBloom, which has other multipliers. */
 struct bloom_probes {
   uint64_t hash;      /* the mixed hash of this section */
@@ -229,9 +229,9 @@ struct bloom_probe {
 
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
-/* bloom_steps[i] is the constant that the step from word i to the next word adds to the spread.
- * With these constants, the words of a key differ for every spread, and simulated rates were low
- * for all shapes (docs/internals/bloom.md). */
+/* The index of a key's word i + 1 is that of word i, xor the spread plus bloom_steps[i].  These
+ * constants make the words of a key differ for every spread, and gave low simulated rates for all
+ * shapes (docs/internals/bloom.md). */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)
@@ -244,10 +244,10 @@ FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
   return x >> by % 64 | x << -by % 64;
 }
 
-/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below it.  So the two
- * bits can have each distance that two bits of a rotated word can have.  The third bit is any bit
- * above bit 32 with an odd number.  So the bits of a pattern differ.  (In the counting layout, the
- * first counter is at bit 32, the second is any of the 8 below, and there is no third.) */
+/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below it, so these
+ * two can have each distance that two bits of a rotated word can have.  The third bit is any
+ * odd-numbered bit above bit 32.  So the three bits differ.  (In the counting layout, the first
+ * counter is at bit 32, the second is any of the 8 counters below it, and there is no third.) */
 FORCE_INLINE unsigned second_bit(uint64_t hash, struct bloom_shape shape)
 {
   const unsigned width = bloom_shape_width(shape);
@@ -269,8 +269,8 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* Bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
- * meaningless.  Shifts of 32 bits need no masks, so this takes less work than to make the pattern.
+/* Bit 0 of the result is 1 if `bits` has all bits of the pattern; the other bits of the result are
+ * meaningless.  This takes less work than to make the pattern, as 32-bit shifts need no masks.
  * The word layouts have no patterns. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {

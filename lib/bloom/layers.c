@@ -18,94 +18,97 @@
  *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
  *     there are.  A layer keeps its part while it has no more keys than planned:
  *
- *     - A key that a layer hides by a false positive is not counted, and sets no bits.  But all
- *       bits of a hidden key are set already.  So the counted keys have set as many bits as all
- *       keys that were offered to the layer would set.  The layer is planned for all offered keys
- *       (keys_offered() in geometry.c).
- *     - An add sums the counters at every 64th key of a shard or more rarely, and near the end of
- *       the layer at every key (capacity.h).  So at most one key of each thread exceeds the plan:
- *       its thread has checked before another key took the last room.  The parts of later layers,
- *       more than 0.6 / (i + 1) of fpp with i open layers, are a reserve.
+ *     - A layer does not count a key that is a false positive in it.  All bits of this hidden key
+ *       are set already.  So the counted keys have set as many bits as all keys that were offered
+ *       to the layer would set.  The layer is planned for all offered keys (keys_offered() in
+ *       geometry.c).
+ *     - Near the end of the layer, an add sums the counters at every key (capacity.h).  A thread
+ *       may find room just before another thread takes the last room.  So at most one key of each
+ *       thread exceeds the plan.  With i open layers, the parts of later layers, more than 0.6 / (i
+ *       + 1) of fpp, are a reserve for these keys.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor
  *
- * A filter of one layer has no extra costs: its operations know only that layer.  The thread that
- * opens the second layer replaces them, once, by the operations of this file.  Calls that have read
- * the old operations may still run.  Why this is correct ([A] to [D] as in operations.c):
+ * A filter of one layer has no extra costs, because its operations know only that layer.  The
+ * thread that opens the second layer replaces these operations, once, by those of this file.  An
+ * *old* call has read the operations before that, and may still run.  [A] to [D] are as in
+ * operations.c:
  *
- * [A] No false negative.  An old look-up searches only the first layer.  The look-up read the
- *     operations before they were replaced, and the second layer is published after that.  So all
- *     keys in the second layer were added after the look-up began, and the look-up takes effect
- *     before these adds.  An old add sets its key's bits in the first layer, which all look-ups
- *     search; or it finds that layer full, and goes on like a new add.  A new look-up reads
- *     `newest`, and searches that layer and all before it.
+ * [A] No false negative.  An old look-up searches only the first layer.  It has read the operations
+ *     before they were replaced, and the second layer was published after that.  So each key of the
+ *     second layer was added after the look-up began, and the look-up takes effect before these
+ *     adds.  An old add sets its key's bits in the first layer, which all look-ups search; or it
+ *     finds that layer full, and goes on like a new add.  A new look-up reads `newest`, and
+ *     searches that layer and all layers before it.
  *
  * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`),
  *     searches them all, and fills its gaps in layer n.  If its OR has set no bit in the last gap,
- *     the key is present, whatever the number is by now.  If the OR has set a bit there, the call
- *     reads the number again:
+ *     the key is present, and the call returns TAMIS_PRESENT.  If the OR has set a bit there, the
+ *     call reads the number of layers again:
  *
  *        still n     the call has won
  *        more        the call is *late*.  It searches only the layers above n, since in layer n it
- *                    would find its own bits.  If none of them has the key, it fills its gaps in
- *                    the newest layer, even if that is full, and decides in the same way there.
+ *                    would find its own bits.  If none of these layers has the key, it fills its
+ *                    gaps in the newest layer, even if that is full, and decides in the same way.
  *                    So a late call needs no room and no memory
  *
- *     (A call that found no room has set nothing, and begins again.  An old call has n = 1.)
+ *     (A call that finds no room has set nothing, and begins again.  For an old call, n is 1.)
  *
- *     Not two.  Let V win in layer v and W in layer w.  If v = w: only one of the two calls has set
- *     a bit in its last gap there (operations.c).  If v < w: V read the number v after its last OR.
- *     So in the single order of all sequentially consistent accesses, that OR comes before the
- *     publication of layer v + 1.  Consider the read by which W first knew of more than v layers.
- *     Before this read, W did not fill gaps in layer v: only V has set a bit in its last gap there,
- *     so W would have returned TAMIS_PRESENT.  So W searched layer v after that publication, and
- *     found the key.
+ *     Not two.  Suppose that call V wins in layer v, and call W in layer w.
+ *     1. If v = w, both have set a bit in their last gap of one layer: impossible (operations.c).
+ *     2. If v < w, V read the number v after its last OR.  So in the single order of all
+ *        sequentially consistent accesses, V's OR comes before the publication of layer v + 1.
+ *     3. Let r be the read by which W first learned of more than v layers.  r comes after this
+ *        publication, so after V's OR.  Before r, W did not fill gaps in layer v: W would have set
+ *        no bit in its last gap, as only V has, and would have returned TAMIS_PRESENT.
+ *     4. So W searched layer v after r, and found the key there.  It cannot have won in layer w.
  *
  *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no
- *     other key interferes, one of them has set a bit in its last gap there (operations.c).  This
- *     call did not go on to a later layer: there it would have found the key, or set bits.  So it
- *     has won, or has been refused for good ([C]).
+ *     other key interferes, one of these adds has set a bit in its last gap in layer n
+ *     (operations.c).  This add did not go on to a later layer: there it would have found the key,
+ *     or set bits.  So it has won, or has been refused for good ([C]).
  *
- *     All take effect in one order.  As soon as a call has found the key, the key is complete in
- *     some layer, and stays so.  Every call that begins after that finds it.  So the winner was
- *     running when the key first became complete in any layer, and takes effect then.  Usually the
- *     winner's own OR completes the key.  While a layer opens, the OR of a late add may complete it
- *     in an older layer, which the winner has already searched.  A call that finds these bits
- *     synchronizes with that add, and not with the winner.
+ *     One order.  As soon as a call has found the key, the key is complete in some layer, and stays
+ *     complete.  Every call that begins later finds the key.  So the winner was running when the
+ *     key first became complete in any layer, and takes effect at that instant.  Usually the
+ *     winner's own OR completes the key.  But while a layer opens, the OR of a late add may
+ *     complete the key in an older layer, which the winner has already searched.  A call that finds
+ *     these bits synchronizes with the late add, and not with the winner.
  *
- *     Plain adds need no late rule.  If a plain add completes its key in a layer that another layer
- *     follows, look-ups find the key there.  A unique add that wins in a later layer has searched
- *     that layer before, and so began before the plain add was done.
+ *     Plain adds need no late rule.  If a plain add completes its key in an older layer, look-ups
+ *     find the key there.  A unique add may win in a later layer only if it has searched the older
+ *     layer before that, so it began before the plain add was done.
  *
  * [C] All or nothing.  An add that finds no room sets no bit before another layer is open.
- *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
+ *     TAMIS_EFULL is final: a key never has both a winner and refused unique adds.  Whether a
  *     layer can be opened depends only on values that never change: the sizes of the layers before
  *     it, the rate, max_bytes and the number of processors.  (A process that changes its CPU
  *     affinity just when a filter reaches its max_bytes may see one unique add win and another
- *     refused.)  A fixed filter has no second layer.  When the newest layer is full and no other
- *     can follow, it becomes LAST and stays LAST.
+ *     refused.)  A fixed filter has no second layer.  When the newest layer is full and no layer
+ *     can follow, the newest layer becomes LAST and stays LAST.
  *
- *     A call W may have found room earlier, and complete the key in the newest layer while a call R
- *     is about to be refused.  So R searches the key once more after it has read, or written, LAST;
- *     and W reads LAST after its last OR.  In the single order of all sequentially consistent
- *     accesses, either W's OR comes before R's search, which finds the key, so R returns
- *     TAMIS_PRESENT; or W reads LAST, and is refused as well.  (While there is one layer, W reads
- *     only `newest`.  So before its search, R sets `newest` to the first layer itself.)
+ *     Suppose that a unique add R of a key is about to be refused, while another one, W, has found
+ *     room earlier and completes the key in the newest layer.  R reads or writes LAST, and then
+ *     searches the key once more.  W reads LAST after its last OR.  In the single order of all
+ *     sequentially consistent accesses, there are two cases.  If W's OR comes before R's search, R
+ *     finds the key and returns TAMIS_PRESENT.  Otherwise W reads LAST, and is refused as well.
+ *     (While there is one layer, W reads only `newest`.  So before its search, R sets `newest` to
+ *     the first layer itself.)
  *
- *     The bits of W stay, as other keys may share them by now: W's key was not added, but has
- *     become a false positive.  This happens only to a call that found room before the first
+ *     The bits of a refused W stay, as other keys may share them by now: W's key was not added, but
+ *     has become a false positive.  This happens only to a call that found room before the first
  *     refusal: to at most one key of each thread.
  *
- *     So if all callers give each key that one filter refuses to a next filter, the key has one
- *     winner in all filters: where a unique add was refused, no other unique add has won.
+ *     So a key has one winner in a chain of filters, if all callers give it to the next filter when
+ *     one refuses it: where a unique add of the key was refused, no other unique add has won.
  *
  * [D] No call takes a lock.  A thread that needs another layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create a layer at a time, so one copy may be thrown
- *     away; a third thread yields until one is done.  If max_bytes has no room for two copies, at
- *     most one thread creates the layer, and first waits until no thread has a copy to throw away.
- *     While a union creates several layers, no other thread creates any.  The union publishes all
- *     of them, or none, by one compare-and-swap.  Look-ups and adds of present keys do not wait.
+ *     away; a third thread yields until one is done.  If max_bytes has no room for two copies, only
+ *     one thread at a time creates a layer, so it waits until no other thread has a copy.  While a
+ *     union creates several layers, no other thread creates any.  The union publishes all of them,
+ *     or none, by one compare-and-swap.  Look-ups and adds of present keys do not wait.
  *
  * Counting.  Each layer counts its keys like a filter of its own.  A key that several threads add
  * while a layer is opened may be added to the old and to the new layer, and counted in both.
@@ -140,9 +143,9 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
-/* Each layer is at most twice as large as the layer before.  With a factor of four, look-ups in a
- * filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast.  But the filter would
- * take 40 bits per key on average, instead of 30. */
+/* Each layer is at most twice as large as the layer before.  If each were four times as large,
+ * look-ups in a filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but the
+ * filter would take 40 bits per key on average instead of 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -186,8 +189,8 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   if (!max_bytes)
     return TAMIS_OK;
   uint64_t used = bytes_of_layers(full), bytes = tamis__bloom_bytes_for(plan);
-  /* The other opener may hold a copy of this layer, or of an earlier one that it created too late.
-   * An earlier layer is not larger, as each layer has at least as many keys as the one before. */
+  /* A second opener may hold another copy of this layer, or still hold a copy of an earlier layer,
+   * which is not larger.  If max_bytes has no room for this copy, there may be only one opener. */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
@@ -240,8 +243,8 @@ void tamis__layers_append(struct bloom *first, struct bloom *layer)
   (void) append(first, layer->older, layer);
 }
 
-/* Creates the planned layer and all layers after it, up to the layer `number`, or creates no layer.
- * No other thread has these layers yet. */
+/* Creates the planned layer and the layers after it, up to layer `number`; on an error, none.  No
+ * other thread has these layers yet. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
                          struct bloom *full, struct bloom **newest)
 {
@@ -283,15 +286,15 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   return TAMIS_OK;
 }
 
-/* Admits a thread (`own` = 1), or a union (`own` = 2), if at most `most` openers are then at work.
- * Threads that wait do not count themselves, because a byte cannot count all of them.  Unlike a
- * load, a compare-and-swap always sees the current number.
+/* Adds `own` to `openers` if the sum is at most `most`; returns false if not.  `own` is 1 for a
+ * thread that opens a layer, and 2 for a union.  Threads that wait are not counted, as a byte could
+ * not count them all.  Unlike a load, a compare-and-swap always sees the current number.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
- *   makes visible  to a thread that planned a layer after `full`: that another thread has appended
- *                  one meanwhile, so the thread creates none
- *   if weakened    the thread might create a layer that is not needed any more, while another
- *                  thread creates the next layer, and both layers exceed max_bytes
+ *   makes visible  to thread P, which has planned a layer after `full`: that thread Q has appended
+ *                  this layer meanwhile, so P creates none
+ *   if weakened    P might create a useless copy of the layer while a third thread creates the next
+ *                  layer.  Together, both may exceed max_bytes
  *   checked by     compat.arm64 */
 static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 {
@@ -307,8 +310,8 @@ static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 /* ORDER openers.end (release)
  *   pairs with     openers.begin
  *   makes visible  to the next opener: that a layer has been appended or thrown away
- *   if weakened    a thread that waited may miss that layer, and create a second one although
- *                  max_bytes has room for only one
+ *   if weakened    the next opener might miss the layer that this thread has appended, and create a
+ *                  second copy although max_bytes has room for only one
  *   checked by     compat.arm64 */
 static void end_opening(struct bloom *first, unsigned own)
 {
@@ -328,11 +331,11 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* only number 0 says that `full` is full */
+    if (!number) /* otherwise `full` may still have room */
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* another opener would count the bytes of one layer only */
+  if (number > full->number + 1U) /* another opener would reckon with one layer, not several */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -353,7 +356,7 @@ static const struct bloom_calls *calls_of(const struct bloom *first, const struc
   return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
 }
 
-/* Searches n layers.  One call searches all neighbouring rows that are alike. */
+/* Searches the layers of n rows.  One call of `find` searches neighbouring rows that are alike. */
 static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
   for (unsigned alike; n; rows += alike, n -= alike) {
@@ -364,7 +367,7 @@ static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixe
   return false;
 }
 
-/* Searches a layer and all before it, from the newest on, as most keys are in the newest layers. */
+/* Searches `layer` and those before it, from the newest on: most keys are in the newest layers. */
 static bool find(const struct bloom *first, const struct bloom *layer, uint64_t mixed)
 {
   if (layer != first)
@@ -401,8 +404,8 @@ static bool find_after(const struct bloom *completed, const struct bloom *layer,
   return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
-/* Returns true if another call, which had found room before, has completed the key by now ([C]).  A
- * unique add calls this function before it is refused for good. */
+/* Returns true if the key is present by now.  A unique add calls this function before it is refused
+ * for good: another call that had found room may have completed the key meanwhile ([C]). */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
@@ -413,7 +416,7 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed` is NULL, or the last layer in whose last gap this call has set a bit ([B]). */
+/* `completed` is the last layer in whose last gap this call has set a bit ([B]); NULL: none. */
 static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *completed)
 {
   for (;;) {
@@ -478,9 +481,9 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches the newest layers
- * in turn for all keys that are still missing, until two layers together have found fewer than an
- * eighth of them.  Then searches key by key, which is faster for absent or few keys. */
+/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches one layer after
+ * the other, from the newest on, for all keys that are still missing, until the last two layers
+ * have found fewer than an eighth of them.  Then searches key by key: faster for absent keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);
@@ -488,7 +491,7 @@ static size_t find_group(const struct bloom *first, const uint64_t *hashes, size
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
   size_t missing = n;
-  size_t before = n < 8 ? n : 2 * n, earlier = before; /* keys missing one and two layers ago */
+  size_t before = n < 8 ? n : 2 * n, earlier = before; /* `missing`, one and two layers ago */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;
@@ -524,7 +527,7 @@ size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashe
   return hits;
 }
 
-/* A batch may contain a key twice, so each add of a missing key searches for the key again. */
+/* Each add of a missing key searches for the key again, as the batch may contain the key twice. */
 static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   bool found[FILTER_GROUP];

@@ -18,8 +18,8 @@ int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
  * Returns the result of the add. */
 int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
-/* Opens a layer after `full`, unless a layer follows already.  If `number` is not 0, `full` need
- * not be full, and the call opens all layers up to that number, or no layer.
+/* Opens a layer after `full`, unless a layer follows already.  If `number` is not 0, the function
+ * opens all layers up to layer `number`, or none of them; `full` may then have room.
  *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, now or later; TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 
@@ -28,7 +28,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
 
-/* Returns true if the layers that will follow `newest`, up to layer n, fit with others[]. */
+/* Returns true if the layers after `newest`, up to layer n, will have the sizes of others[]. */
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
 
 /* Appends a layer to a filter that no other thread has yet. */

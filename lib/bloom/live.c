@@ -24,7 +24,7 @@ int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned nu
   struct bloom_shared *shared = const_bloom_long_of(first)->shared;
   const unsigned last = number ? number : full->number + 1U;
   if (last > shared->planned) {
-    if (!number) /* only number 0 says that `full` is full */
+    if (!number) /* otherwise `full` may still have room */
       raise_fullness(full, LAST);
     return TAMIS_EFULL;
   }
@@ -49,7 +49,7 @@ bool tamis__live_will_fit(const struct bloom *first, unsigned have, struct bloom
     if (!bloom_has_geometry(others[i], &g))
       return false;
   }
-  return true; /* tamis__live_open_layers() refuses layers that are not planned */
+  return true; /* if a layer is not planned, tamis__live_open_layers() will refuse it */
 }
 
 int tamis__live_sync(const struct bloom *first)

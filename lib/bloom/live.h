@@ -12,16 +12,16 @@
  * atomic for all processes that map the memory.  So the arguments [A] to [D] of operations.c and
  * layers.c hold, with these additions.
  *
- * [A] and [B] need two things that all processes know: the words, and the number of layers, which
- *     is a part of the *state* (bloom_live_state()).  Both are in the file.  A live filter reads
- *     the state wherever a private filter reads `newest`.  A look-up reads the state after it has
- *     missed the key in the only layer that it knew.  A unique add reads the state after its last
- *     OR.  (A private filter replaces its operations instead, which another process would not see.)
+ * [A] and [B] rest on the words and on the number of layers.  Both are in the file: the number is a
+ *     part of the *state* (bloom_live_state()).  A live filter reads the state wherever a private
+ *     filter reads `newest`.  A look-up reads the state after it has missed the key in the only
+ *     layer that it knew.  A unique add reads the state after its last OR.  (A private filter
+ *     replaces its operations instead, which another process would not see.)
  *
- * [C] The state also says whether the filter has ended (its layer is LAST or, if fixed, FULL).
- *     Apart from that, each process finds out how full a layer is when it counts keys.  All
- *     processes have one period of checks, which becomes a single key when any process has found
- *     the layer NEAR its end.  A call that is refused or late counts no key.  It reads the state
+ * [C] The state also says whether the filter has ended: its newest layer is LAST or, if the filter
+ *     is fixed, FULL.  Each process finds out how full an open layer is when it counts keys.  All
+ *     processes check after the same number of keys, and at each key once any of them has found the
+ *     layer NEAR its end.  A call that is refused or late counts no key, so it reads the state
  *     instead (learn_live()).  Otherwise, each such call would set bits in a closed layer.
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
@@ -37,9 +37,9 @@
  *     The process leaves no lock and no pointer.
  *
  * [H] Another process may write anything into the file.  Each process reads the header once, and
- *     computes its own structs from it.  Of the state, it compares the number of layers with the
- *     number of planned layers, and tests LIVE_ENDED.  It only adds up and compares counters.  So
- *     wrong bytes can change answers, but no address.
+ *     computes its own structs from it.  A process checks that the number of layers in the state is
+ *     not above the number of planned layers.  Counters are only added up and compared.  So wrong
+ *     bytes can change answers, but no address.
  */
 #ifndef TAMIS_LIB_BLOOM_LIVE_H
 #define TAMIS_LIB_BLOOM_LIVE_H

@@ -12,59 +12,62 @@
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] No call takes a lock or waits.  A look-up reads a handful of words once; the add of a new key
- *     reads them and then changes them.
+ * [D] No call takes a lock or waits.  A look-up reads a handful of words once.  The add of a new
+ *     key reads these words and then changes them.
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
  *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
  *     in its last gap.
  *
- *     At most one of all adds of a key sets a bit in its last gap, whatever the orders are in which
- *     they fill their gaps.  Suppose that P and Q both do: P in the word l, and Q in the word m.
- *     When P fills l, it has found m complete or has completed m.  So P's OR on l comes after Q's
- *     OR on m, which set a bit there.  For the same reason Q's OR on m comes after P's OR on l: a
- *     contradiction.  (If l is m, the first OR on this word leaves no bit to the second.)
+ *     At most one of all adds of a key sets a bit in its last gap, whatever the order is in which
+ *     each fills its gaps.  Suppose that the adds P and Q both do: P in the word l, Q in the word
+ *     m.  If l = m, the first OR on this word leaves no bit to the second: a contradiction.
+ *     Otherwise P, when it fills l, has found m complete or has completed m.  So P's OR on l comes
+ *     after Q's OR on m, which set a bit there.  For the same reason Q's OR on m comes after P's OR
+ *     on l: a contradiction.
  *
  *     At least one add sets a bit in its last gap, unless another key interferes.  Without other
- *     keys, each word of the key is either complete, or still as it was before all adds of the key.
- *     So all these adds put their gaps into the same order.  Let L be the last incomplete word in
- *     this order.  The call that completes L has seen it incomplete, so L was the call's last gap.
+ *     keys, each word of the key is either complete, or as it was before all adds of the key.  So
+ *     all these adds put their gaps into the same order.  Let L be the last incomplete word in this
+ *     order.  The add that completes L has seen L incomplete, so L was its last gap.
  *
- *     If bits of another key complete L meanwhile, no call may win: the last bits that the key
- *     lacked came from another key while the key was added.  This is a false positive that arises
- *     during an add.  (The same may happen if bits of another key change the order between two adds
- *     of one key that run at the same time.)  Two rules make this rare:
+ *     Another key interferes if its bits complete L: then perhaps no add wins.  The last bits that
+ *     the key lacked came from another key during the add, which is a kind of false positive.
+ *     (Bits of another key may also cause two concurrent adds of one key to order their gaps
+ *     differently.)  Two rules make this rare:
  *
  *     - An add fills last the gap that other keys are least likely to fill: the *widest* gap, in
- *       which most bits are missing.  Let each key have p of the w words of a section.  A key that
- *       another thread adds meanwhile has bits in the word of the last gap with probability p / w.
- *       If so, it fills a gap of one bit with a probability of about 1 / 30, of two bits with 1 /
- *       1,000, and of three bits with 1 / 40,000 (docs/internals/correctness.md).
- *     - Before an add fills another gap, it reads the word of the last gap again.  If that word is
- *       complete by now, the add reads all words again, and finds another last gap, or none.  The
- *       bits that it has set are bits of its own key, like the bits of a call that stops for ever.
+ *       which most bits are missing.  Suppose that each key has p of the w words of a section.  A
+ *       key that another thread adds meanwhile has bits in the word of the last gap with
+ *       probability p / w.  These bits then fill a gap of one bit with a probability of about 1 /
+ *       30, of two bits with 1 / 1,000, and of three bits with 1 / 40,000
+ *       (docs/internals/correctness.md).
+ *     - Before an add fills any gap but the last, it reads the word of the last gap again.  If that
+ *       word is complete by now, the add reads all words again, and finds another last gap, or
+ *       none.  (The bits that the add has set may stay: they belong to its key.)
  *       So other keys can take the win only during the last two ORs.
  *
- *     Plain adds fill gaps in the same order as unique adds.  Otherwise each could fill the other's
- *     last gap, and no call would count the key.
+ *     Plain adds fill gaps in the same order as unique adds.  Otherwise a plain and a unique add
+ *     could each fill the last gap of the other, and neither would count the key.
  *
- *     Linearization: a call that wins takes effect with the OR by which it wins: this OR completes
- *     the key, as all other words are complete.  A call that does not win takes effect when it
- *     reads the last of the bits.  It has read the word of the winner's last gap after the winner's
- *     OR there, so it sees what the winner did before.  (If it read that word earlier, it filled a
- *     gap there; this OR came after the winner's OR, which would otherwise have set nothing.)
+ *     Linearization: a winner takes effect with the OR by which it wins.  This OR completes the
+ *     key, as all other words are complete.  A call that does not win takes effect when it reads
+ *     the last of the bits.  It sees what the winner did before, because it has read the word of
+ *     the winner's last gap after the winner's OR.  (If it read the word earlier, it found a gap
+ *     there, and filled it by an OR.  This OR came after the winner's, which would otherwise have
+ *     set nothing.)
  *
- *     Another layer may open meanwhile, or the filter may become full.  So a unique add that has
- *     set a bit in its last gap checks once more whether the filter has changed: see layers.c.
+ *     While a unique add runs, another layer may open, or the filter may become full.  So when the
+ *     add has set a bit in its last gap, it checks whether the filter has changed: see layers.c.
  *
- * [C] All or nothing.  An add that is refused because the filter is full is refused before it
- *     changes a bit; layers.c has the exception.
+ * [C] All or nothing.  An add to a full filter is refused before it changes a bit.  [C] in layers.c
+ *     has the only exception.
  *
  * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
  * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
- * only the add that sets a bit in its last gap counts the key.  A key that no add counts is treated
- * as if a false positive hid it.
+ * only the add that sets a bit in its last gap counts the key.  If no add counts a key, the key
+ * counts as hidden by a false positive.
  */
 #include "bloom/bloom.h"
 
@@ -81,7 +84,7 @@
 
 /* ---- look-up ---- */
 
-/* Within one line, reading all words is cheaper than a branch after each word: half of the branches
+/* Reads all words of the line.  Branches after the single words would take longer, as half of them
  * would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
@@ -127,8 +130,8 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
   return lookup_in(row->words, row->section_words, key, shape);
 }
 
-/* Blocked shapes with COMMON_BITS bits per probe differ only in their number of probes: a key's
- * first probes are the same in all of them.  COMMON_SHAPE has the most probes. */
+/* Blocked shapes with one section and COMMON_BITS bits per probe differ only in their number of
+ * probes, so a key's first probes are the same in all.  COMMON_SHAPE has the most probes. */
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
@@ -140,8 +143,8 @@ FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *
                         TAMIS_LAYOUT_BLOCKED);
 }
 
-/* Searches n layers from the newest on, which has the most probes.  Of the absent keys one in sixty
- * has its bits in the first two words, so most searches of a layer end there. */
+/* Searches n layers.  The newest layer has the most probes, and comes first.  One in sixty absent
+ * keys has its bits in the first two words, so most searches of a layer end after these words. */
 static bool find_in_common(const struct bloom_row *row, unsigned n, uint64_t mixed)
 {
   const struct common c = common_of(mixed, COMMON_SHAPE);
@@ -174,8 +177,8 @@ typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
  *
- * There is no prefetch for writing.  A prefetch would make two threads 9 % faster at adds of new
- * keys, but 2.9 times slower at adds of present keys, whose lines the cores now share. */
+ * There is no prefetch for writing.  It would make two threads 9 % faster at adds of new keys.  But
+ * at adds of present keys they would be 2.9 times slower, as cores could not share lines. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
@@ -204,8 +207,8 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* Sets a key's bits in one layer, unless the layer is full and the call is not late ([B] in
- * layers.c).  Returns TAMIS_OK, without counting, if this call has set a bit in the last gap. */
+/* Sets a key's bits in one layer; a full layer takes a key only if `late` is set ([B] in layers.c).
+ * Returns TAMIS_OK if this call has set a bit in its last gap.  Does not count the key. */
 FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape)
 {
   if (bloom_shape_is_word(shape))
@@ -248,8 +251,8 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
   return hits;
 }
 
-/* One loop prepares a group of look-ups, and another one finishes them: a single loop would run out
- * of registers. */
+/* One loop prepares a group of look-ups, and a second loop finishes the group.  A single loop would
+ * need too many registers. */
 enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
@@ -298,11 +301,11 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 
 /* ---- the functions of each shape ----
  *
- * With a constant shape, the compiler makes straight-line code of the functions above, such as
- * blocked_2x3_contains.  The compiler omits functions that the shape's table does not name.
+ * SHAPE() makes functions for one constant shape, such as blocked_2x3_contains, so that the
+ * compiler makes straight-line code.  It omits functions that no table names.
  *
- * A 0 in a constant shape means that the number is read from the filter or from a layer's row.
- * The number of sections is 0 if it exceeds two.  All are 0 if one code serves all shapes. */
+ * A number of a constant shape may be 0: it is then read from the filter or from a layer's row.
+ * `sections` is 0 for more than two sections.  In a compact build all numbers are 0. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {
@@ -337,8 +340,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-/* Batches for shapes with one or two sections, on processors with vector instructions.  A few keys
- * are faster one by one, as a function with vectors first has to prepare them. */
+/* Batches for shapes with one or two sections, on processors with vector instructions.  Vectors
+ * take some time to prepare, so fewer than VECTOR_LANES keys are looked up one by one. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
@@ -352,8 +355,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps long rare paths out of
- * short ones.  So a unique add of a present key, or a batch by vectors, saves no registers. */
+/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps rare long code apart, so
+ * that a unique add of a present key, or a batch by vectors, saves no registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \

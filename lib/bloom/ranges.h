@@ -10,14 +10,14 @@
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* see blocked_ranges; 0: geometry.c computes it (word layouts) */
-  double tries_next;     /* below this rate, the next range may need fewer bits: plan_any() */
+  double line_deviation; /* see blocked_ranges; 0 in the word layouts: geometry.c computes it */
+  double tries_next;     /* below this rate, plan_any() also tries the shape of the next range */
 };
 
-/* For each range, the blocked layout has the shape with the fewest words of those that need at most
- * 3.5 % more bits than the best shape with as many sections.  `line_deviation` is the standard
- * deviation of the rate of a section at the lower end of the range, divided by the mean rate, times
- * the square root of the number of lines (docs/internals/bloom.md). */
+/* Each range has the shape with the fewest words, of all shapes that need at most 3.5 % more bits
+ * than the best shape with as many sections.  `line_deviation` is about the rate of one section at
+ * the lower end of the range: its standard deviation, divided by its mean, times the square root of
+ * the number of lines (docs/internals/bloom.md). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026, 0},      {0.17, 1, 2, 1, 0.053, 0},       {0.13, 1, 3, 1, 0.079, 0},
     {0.025, 2, 2, 1, 0.126, 0},     {0.006, 2, 3, 1, 0.29, 0},       {0.0006, 3, 3, 1, 0.76, 0},
@@ -26,7 +26,7 @@ static const struct shape_range blocked_ranges[] = {
 };
 
 /* The classic layout has only this shape, and as many sections as its rate needs.  `min_fpp` is the
- * rate of one section for which the deviation was simulated. */
+ * rate of one section at which `line_deviation` was simulated. */
 static const struct shape_range classic_range[] = {{0.17, 1, 2, 1, 0.053, 0}};
 
 /* The ranges of the counting layout, chosen and simulated like those of the blocked layout. */
@@ -43,16 +43,16 @@ static const struct shape_range word_ranges[] = {
     {0.0001, 1, 7, 1, 0, 0},
 };
 
-/* How the patterns of an added key and of an absent key overlap in a word.  hits[a] is the number
- * of rotations in which the added key sets any of `a` bits of the absent key, on average over the
- * choices of these bits.  `probability` is the fraction of all pairs of patterns that have these
- * hits.  A key has the same pattern in each word, so one row serves all its words. */
+/* How the patterns of an added key and of an absent key overlap in a word.  A row stands for pairs
+ * of patterns with the same overlap, which are the fraction `probability` of all pairs.  hits[a] is
+ * the number of rotations in which the added key sets any of `a` bits of the absent key, on average
+ * over all choices of `a` bits.  A row serves all words of a key, which have the same pattern. */
 struct overlap {
   double probability;
   double hits[4];
 };
 
-/* The most rows for one number of bits.  There are 64 rotations, or 16 in the counting layout. */
+/* The most rows for one number of bits.  (hits[] is out of 64 rotations; with counters, of 16.) */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

@@ -9,15 +9,15 @@
  *     bits of the key are in the snapshot.  If no call has added a key, the snapshot has a 0 among
  *     the key's bits, unless other keys have set all of them, which makes the key a false positive.
  *
- *     The count of keys is read before the words.  A call sets a key's bits before it counts the
- *     key, and a save that reads the count sees these bits (ORDER counter.sum).  So every counted
- *     key is in the snapshot, and the loaded filter refuses no key before it has `capacity` keys.
- *     The load of a fixed filter estimates from the bits how many keys were added after the save
- *     read the count.  The loaded filter takes that many keys fewer.
+ *     The save reads the count of keys before the words.  An add sets a key's bits before it counts
+ *     the key, and a save that reads the count sees these bits (ORDER counter.sum).  So every
+ *     counted key is in the snapshot, and the loaded filter refuses no key before it has `capacity`
+ *     keys.  The load of a fixed filter estimates from the bits how many other keys the snapshot
+ *     has, and lowers the limit of the loaded filter by this number.
  *
  *     Before all else, the save reads whether the filter is full.  If it is not full, the save
- *     omits marks that it finds later: the calls that set them came after the save began.  If it is
- *     full, the save keeps the marks, so refused keys stay refused.
+ *     omits all marks, because the calls that set them came after the save began.  If it is full,
+ *     the save keeps the marks, so refused keys stay refused.
  */
 #include "bloom/bloom.h"
 
@@ -31,13 +31,13 @@
 #include <math.h>
 
 /* Returns the most keys that a filter with `bits` positions can have counted.  A filter with
- * counters can have counted more copies than its counters show, as counters get stuck. */
+ * counters has hardly a limit: stuck counters do not show how many copies it has counted. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The largest UNITED counter that a filter with `bits` positions can have. */
+/* The largest sum of UNITED that a filter with `bits` positions can have. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;
@@ -125,12 +125,12 @@ static uint64_t bits_of(const struct bloom *b)
   return tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
 }
 
-/* The sums of a layer, to be read before its words. */
+/* The sums of a layer.  The caller must read them before it reads the layer's words. */
 static struct bloom_sums sums_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
-  /* Sets limits: another process may have written anything into a live layer's tally. */
+  /* The sums get limits, as other processes may have written anything into a live layer's tally. */
   const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
@@ -158,7 +158,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
     layers[layer->number - 1] = layer;
   save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w,
              bloom_counts(first) ? &census : NULL);
-  if (bloom_counts(first)) /* computes the sums again from the words */
+  if (bloom_counts(first)) /* the sums must agree with the words as they were saved */
     counted = counting_read(bloom_shape_of(first), counted, &census);
   for (unsigned i = 1; i < n && layers[i]; i++) /* layers[i] is never NULL */
     save_layer(layers[i], w);
@@ -307,7 +307,7 @@ static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t
   return (struct bloom_sums){keys < most ? keys : most, united < most ? united : most};
 }
 
-/* Adds differences and sets no counter, as other processes may count meanwhile. */
+/* Adds to the counters, and does not set them, as other processes may count meanwhile. */
 void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -316,7 +316,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
-  if (missing < 0) /* a sum of unsigned counters wraps, so a negative amount subtracts */
+  if (missing < 0) /* to add a negative amount subtracts, as unsigned sums wrap */
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);
@@ -324,8 +324,8 @@ void tamis__bloom_count_again(struct bloom *b)
     raise_fullness(b, FULL);
 }
 
-/* Sets the counts of a layer from its words and its tally.  A mapped filter's words are read, too,
- * as no checksum covers the tally. */
+/* Sets the counts of a layer from its tally, and corrects them by its words, because no checksum
+ * covers the tally.  So even the words of a mapped filter are read. */
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -418,8 +418,8 @@ static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloo
   return bytes;
 }
 
-/* The header does not say how full each layer is, so the figures of several layers assume that each
- * layer has used up its share of the rate. */
+/* The header does not say how full each layer is.  So if there are several layers, the figures
+ * assume that each has used up its share of the rate. */
 int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;
@@ -448,14 +448,14 @@ static int load_all(struct loading *l)
   if (l->saved->features & SAVED_LIVE)
     return load_live(l);
   if (l->saved->features && !l->saved->geometry[FURTHER_LAYERS])
-    return TAMIS_EUNSUPPORTED; /* the file has features of another kind */
+    return TAMIS_EUNSUPPORTED; /* the file's features are not those of a Bloom filter */
   int result = load_words(l);
   for (uint64_t i = 0; i < l->saved->geometry[FURTHER_LAYERS] && result == TAMIS_OK; i++)
     result = load_layer(l);
   return result == TAMIS_OK ? load_end(l) : result;
 }
 
-/* Creates the layers from the contents that were read.  Each layer then owns its words. */
+/* Creates the layers from l->layers[].  Each layer then owns its words. */
 static int create_layers(struct loading *l, struct bloom **newest)
 {
   const struct saved_mapping mapping = saved_mapping_of(l->r);

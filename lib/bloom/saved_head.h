@@ -21,7 +21,7 @@ enum {
 };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
-/* The block of a later layer: its type, and the indices of its meanings and payload numbers. */
+/* The block of a later layer: its type, and the indices in `meanings` and in the payload. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
@@ -36,7 +36,7 @@ void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers);
 void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
                             struct bloom_sums counted, struct saved_writer *w);
 
-/* Reads the geometry of the first layer.  Returns false if no filter can have it. */
+/* Reads the plan of the first layer.  Returns false if no filter can have this plan. */
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
 
 /* Reads the block of a later layer. */

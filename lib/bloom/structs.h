@@ -16,8 +16,8 @@
 
 /* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
  * keys that unions and intersections brought, as unite.c estimates them.  REFUSED counts refused
- * adds.  In a filter with counters, UNITED is the *rest* (counting_read() in counting.h).  If that
- * filter is growable, KEYS counts its copies. */
+ * adds.  In a filter with counters, KEYS counts copies (if the filter is growable), and UNITED is
+ * the *rest* (counting_read() in counting.h). */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means
@@ -30,9 +30,9 @@ enum { BLOOM_MOST_LAYERS = 64 };
 struct bloom;
 struct bloom_calls;
 
-/* The data of one layer that a look-up in several layers needs.  Each later layer has a table of
- * rows: its own row, and the rows of all layers before it, down to the first.  Without the table, a
- * search would follow a pointer from each layer to the one before it. */
+/* What a look-up in several layers needs to know of one layer.  Each layer but the first has a
+ * table: its own row, followed by the rows of all layers before it, down to the first.  Without the
+ * table, a search would follow a pointer from each layer to the one before it. */
 struct bloom_row {
   WIDE const word *words;
   uint64_t section_words; /* the number of words in a section */
@@ -40,7 +40,7 @@ struct bloom_row {
   uint8_t sections;
   uint8_t probes;
   uint8_t layout, bits_per_probe; /* with `sections` and `probes`: the shape */
-  unsigned alike; /* the number of rows, from this one on, that one `find` can search */
+  unsigned alike; /* the number of rows, from this one on, that this row's `find` can search */
 };
 
 /* The functions of one shape (operations.c). */
@@ -48,16 +48,16 @@ struct bloom_calls {
   struct filter_operations alone; /* the operations of a filter that has only one layer */
   /* The `contains` of a live growable filter. */
   bool (*live_contains)(const tamis_filter *f, uint64_t hash);
-  /* `find` and `insert` work on filters of several layers, which never have counters.  Both take
-   * mixed hashes.  `find` searches n rows; no row has more probes than the row before it. */
+  /* `find` and `insert` work on layers, which never have counters.  Both take mixed hashes.  `find`
+   * searches n rows; no row has more probes than the row before it. */
   bool (*find)(const struct bloom_row *rows, unsigned n, uint64_t mixed);
-  /* Adds a key, unless the layer is full and the call is not late (layers.c).  Returns TAMIS_OK if
-   * the call has completed the key; the caller then counts the key.  Otherwise returns
+  /* Adds a key; a full layer takes a key only if `late` is set (layers.c).  Returns TAMIS_OK if the
+   * call has set a bit in its last gap: the caller must then count the key.  Otherwise returns
    * TAMIS_PRESENT or TAMIS_EFULL. */
   int (*insert)(struct bloom *b, uint64_t mixed, bool late);
 };
 
-/* A filter or a later layer.  The head of a later layer has only the data that all layers need.
+/* A filter, which is its own first layer, or a later layer of a filter.
  *
  * A server may keep a filter for each of a million users.  So a small filter with the usual options
  * (a *short* one) consists only of this struct, in a block with its words:
@@ -86,8 +86,8 @@ struct bloom {
   double fpp;
   union {
     /* LOCK bloom.stripes (order 1): orders the unique adds and removes of a line of counters; held
-     * for one such call.  This member is the stripe of a small filter.  It has room only for the
-     * lock of struct stripe, as no code uses the other members here. */
+     * for one such call.  This member is the stripe of a small filter.  It is shorter than a struct
+     * stripe: no code uses the members after the lock. */
     char own_stripe[STRIPE_LOCK_BYTES];
     uint32_t blocks_cleared_from; /* medium, without counters: the option cleared_from, in bytes */
   };
@@ -115,8 +115,7 @@ _Static_assert(offsetof(struct bloom, own_stripe) % 8 == 0, "a stripe is aligned
 _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 120,
                "no byte is unused");
 
-/* A small filter with the user's allocator, a limit of keys or a limit of bytes.  A server may have
- * a million such filters as well. */
+/* A small filter with the user's allocator, a limit of keys or a limit of bytes. */
 struct bloom_medium {
   struct bloom b;
   union {
@@ -126,7 +125,7 @@ struct bloom_medium {
   uint64_t max_bytes : 48, most_keys : 16; /* see struct bloom_long */
 };
 
-/* While threads share the filter, only `copies` changes.  (Before that, `closes_at` can, too.) */
+/* While threads share the filter, only `copies` changes.  (Its creator may also set closes_at.) */
 struct bloom_long {
   struct bloom b;
   WIDE const struct bloom_calls *calls;
@@ -154,8 +153,9 @@ struct bloom_long {
 /* The counts of a layer of a live filter.  They are in the file (docs/reference/format.md). */
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
-  _Atomic uint64_t unwatched; /* the complement of a watch_mask; no bit is ever cleared */
-  _Atomic uint64_t boot;      /* first layer only: the machine's start before the last mend() */
+  _Atomic uint64_t unwatched; /* the complement of the watch_mask; no bit is ever cleared */
+  _Atomic uint64_t boot;      /* first layer only: names the machine's start before the last mend()
+  */
   uint64_t unused[5];
   struct counter_shard shards[CORE_SHARDS];
 };

@@ -10,10 +10,10 @@
  * every other call this looks like the adds of many keys at once, which set their words in some
  * order.  So the essays in operations.c and word_layout.h hold, with these additions:
  *
- * [A] No false negative.  A key whose add to `from` returned before the union began has all its
- *     bits in `from`, and they stay.  So when the union returns, it has seen each of them in
- *     `into`, or has set it.  A call that finds the key in `into` sees what the adder did before
- *     the add: word_load() reads a word of `from`, and word_or() passes it on.
+ * [A] No false negative.  If the add of a key to `from` returned before the union began, all bits
+ *     of the key are in `from`, and stay.  When the union returns, it has seen each of these bits
+ *     in `into`, or has set it.  A call that then finds the key in `into` also sees what the adder
+ *     did before the add: the union acquires by word_load() of `from`, and releases by word_or().
  *
  * [B] One winner.
  *
@@ -21,11 +21,10 @@
  *     other calls set.  In the word layout, one OR sets the last bits of the key, and the call that
  *     made this OR wins.  If the union made the OR, no call wins.
  *
- *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the
- *     key as 1, or has found in its ORs that other calls have set all bits that it missed.  All
- *     bits are then set, and each was set for a key that some call has added to `into` or to
- *     `from`.  So the union brought the key, or the key is a false positive, for which [B] promises
- *     no winner.
+ *     Not none, unless the union brought the key: a unique add returns TAMIS_PRESENT only when all
+ *     bits of the key are set.  Each bit was set for a key that some call has added to `into` or to
+ *     `from`.  If no unique add of the key has won, the union brought the key, or the key is a
+ *     false positive, for which [B] promises no winner.
  *
  *     If the union sets the last bit of a winner's key, the winner takes effect at this instant,
  *     and the union adds the key just after.  No later call wins, as all bits of the key are set.
@@ -35,42 +34,41 @@
  *     There is room if this number is at most what the capacity allows
  *     (bloom_geometry_most_bits()), and if at most `capacity` keys are certainly present.  Calls
  *     that run meanwhile may take that room.  So after each chunk, the union counts the keys whose
- *     bits it has set, which shows these calls how much room is left.  If these calls leave too
- *     little room, the union stops with TAMIS_EFULL before the next chunk that lacks bits.
+ *     bits it has set, and other calls see how much room is left.  If other calls leave too little
+ *     room, the union stops with TAMIS_EFULL before the next chunk in which `into` lacks bits.
  *
- *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
- *     do, by compare-and-swap, and stops at a mark.
+ *     In the marked layout no call changes a word with a mark.  So the union replaces words by
+ *     compare-and-swap, as adds do, and stops at a mark.
  *
  *     A union does not change KEYS, which never exceeds the number of keys that are present.  If
  *     KEYS included an estimate, a filter could refuse keys before its capacity.  If the capacity
  *     has certainly been reached after a union, the filter becomes FULL.
  *
- *     A growable filter has layers.  The union unites them one by one with the layers of the same
- *     numbers, which have the same sizes, and opens the layers that `into` lacks.  A layer may get
- *     more keys than it was planned for, and then exceeds its share of the rate.  Later adds go to
- *     later layers, which keep their shares.  To unique adds, the union's bits in any layer look as
- *     if plain adds had set them.
+ *     A growable filter has layers.  The union opens the layers that `into` lacks, and then unites
+ *     layers with the same number, which have the same size.  A layer may get more keys than it was
+ *     planned for, and then exceeds its share of the rate.  Later adds go to later layers, which
+ *     keep their shares.  To unique adds, the union's bits look as if plain adds had set them.
  *
  * Union of counters.  The union adds the counters of each word of `from` to the same word of
- * `into`, line by line, under the stripe of the line (counting.h).  A key that is in `from` all the
- * time is added when the union raises the last of its words.  Until then a word lacks raises, and
- * the key is absent.  To other calls the union looks like plain adds.  If `into` is fixed, the
- * union takes places for all copies of `from` before a counter changes, and returns TAMIS_EFULL if
- * there are too few.  Afterwards, the union counts copies that `from` has gained or lost meanwhile.
+ * `into`, line by line, under the stripe of the line (counting.h).  If `from` has a key all the
+ * time, the union adds the key to `into` when it raises the last of the key's words.  To other
+ * calls the union looks like plain adds.  If `into` is fixed, the union takes places for all copies
+ * of `from` before it changes a counter, and returns TAMIS_EFULL if there are too few places.  At
+ * the end, the union corrects this number by the copies that `from` has gained or lost meanwhile.
  *
- * The number of keys.  Let a, b and u be the numbers of keys that follow from three numbers of
- * bits: of `into` before the union, of `from`, and of `into` after the union.  Then a + b - u keys
- * are in both.  The union brings the counted keys of `from`, minus these common keys.  This number
- * is exact if `into` is empty, and is always kept within the limits that the new bits give.
+ * The number of keys.  Set bits tell a number of keys: let a be that of `into` before the union, b
+ * that of `from`, and u that of `into` after the union.  Then a + b - u keys are in both filters.
+ * The union counts the counted keys of `from`, minus these common keys.  This number is exact if
+ * `into` is empty, and is always kept within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
- * The bits of `into` before and after the union are counted at the OR of each word.  So adds that
- * run meanwhile are in both numbers or in neither, and count their keys themselves.
+ * The union counts the bits of a word before and after its OR on the word.  So bits of adds that
+ * run meanwhile are in both numbers or in neither.  These adds count their keys themselves.
  *
  * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
- * every key that is in both is found.  A key that is only in one filter is found with the rate of
- * the other.  A key that is in neither is found with about the probability (p q)^k, where p and q
- * are the fractions of bits that are set, and k is the number of bits of a key.
+ * every key that is in both filters is found.  A key that is in one filter only is found at the
+ * rate of the other filter.  A key that is in neither is found with a probability of about (p q)^k.
+ * p and q are the fractions of set bits in the two filters, and k is the number of bits of a key.
  * Source: Broder and Mitzenmacher, Internet Math. 1 (2004), 2.3
  */
 #include "bloom/bloom.h"
@@ -122,8 +120,8 @@ static inline void load_line(const struct bloom *b, uint64_t first, uint64_t lin
     line[j] = word_load(&b->words[first + j]) & keys;
 }
 
-/* Counts the bits of all lines.  Writes the bits that are in both filters to the words of `both`, a
- * filter that no other thread has, unless `both` is NULL. */
+/* Counts the bits of all lines.  If `both` is not NULL, writes the bits that are in both filters to
+ * the words of `both`, a filter that no other thread has yet. */
 static struct census census_of(const struct bloom *a, const struct bloom *b,
                                const struct bloom *both)
 {
@@ -132,7 +130,7 @@ static struct census census_of(const struct bloom *a, const struct bloom *b,
     uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
     load_line(a, i, of_a);
     load_line(b, i, of_b);
-    for (unsigned j = 0; both && j < LINE_WORDS; j++) /* relaxed: no other thread has the filter */
+    for (unsigned j = 0; both && j < LINE_WORDS; j++) /* relaxed: no other thread has `both` */
       atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
     count_line(&census, of_a, of_b);
   }
@@ -200,7 +198,7 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
   uint64_t now = word_load(w);
   *old = now;
-  if (!(bits & ~now)) /* without a write, the cache line stays shared between the cores */
+  if (!(bits & ~now)) /* returns without a write, so cores can go on sharing the cache line */
     return true;
   HOOK(bloom_union_word_read);
   if (!marked) {
@@ -255,8 +253,8 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   struct estimate e = estimate_keys(&g, census);
   double added = (double) bits * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_shape_bits_per_key(g.shape);
-  /* `from` counts its keys, so the error of the estimate e.b is known.  Of all pairs of these keys,
-   * a fraction share^2 are pairs of common keys.  So e.common has that fraction of the error. */
+  /* `from` has counted its keys, so the error of e.b is e.b - keys_from.  Of all pairs of its keys,
+   * the fraction share^2 are pairs of common keys, so e.common has that fraction of the error. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -289,7 +287,7 @@ static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t en
 {
   const uint64_t all = brought_keys(into, &u->census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
-  bloom_count(into, UNITED, brought - u->counted); /* a negative number wraps, as does the sum */
+  bloom_count(into, UNITED, brought - u->counted); /* if negative, it wraps, as does the sum */
   u->counted = brought;
   (void) tamis__bloom_watch(into);
 }
@@ -308,8 +306,8 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
   return room;
 }
 
-/* The caller must have found from the bits that the union has room.  The numbers of keys are
- * estimates, so the limit allows for their errors. */
+/* Begins a union for which there is room: has_room() has found this from the bits.  Numbers of keys
+ * are estimates, so u.limit allows for their errors. */
 static struct fixed_union begin_fixed(const struct bloom *into, const struct census *before,
                                       uint64_t keys_from, uint64_t keys_into)
 {
@@ -372,7 +370,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
   if (!tamis__layers_will_fit(into[have - 1], from, n))
-    return TAMIS_EINVAL; /* the check comes before any layer is opened */
+    return TAMIS_EINVAL; /* open_layers() must not open layers for a union that fails */
   int result = open_layers(into, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
@@ -451,7 +449,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = set_bits_sum(&census.b) - set_bits_sum(&census.added),
                  keys = (uint64_t) ceil(common - 0.5);
-  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* above 0 makes keys_tell_bits() false */
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* so that keys_tell_bits() is false */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);
@@ -459,7 +457,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   return TAMIS_OK;
 }
 
-/* Returns true if `bits` has all bits of `other` or, with counters, if each counter is as high. */
+/* Returns true if `bits` has all bits of `other`.  With counters: if no counter of it is lower. */
 static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
 {
   if (!bloom_counts(b))
@@ -478,7 +476,7 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
   return true;
 }
 
-/* If `f` lacks a layer, this function treats the layer as empty: no bit is set. */
+/* A layer that `f` lacks counts as a layer in which no bit is set. */
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];

@@ -3,8 +3,8 @@
  * Layer 2: batches of look-ups in a Bloom filter, eight keys at a time.
  *
  * The answers are the same as those of operations.c, because the same loads read the words in the
- * same order (base/vector.h says why that matters): all words of a key before those of the next
- * key.  This code serves shapes of one or two sections.  With more sections it would read many
+ * same order: all words of one key, then those of the next key (base/vector.h says why the order
+ * matters).  This code serves shapes of one or two sections.  With more sections it would read many
  * words in vain, because most look-ups of absent keys end after the first section.
  */
 #ifndef TAMIS_LIB_BLOOM_VECTORS_H

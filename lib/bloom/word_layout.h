@@ -20,24 +20,24 @@
  *     fetch-and-or is one step or, on processors without such an instruction, a loop.  The loop
  *     repeats only when the word has gained a bit, which happens at most 64 times.
  *
- *     The same OR counts the key.  So the count misses only keys that a false positive hid.
+ *     The call that made this OR also counts the key.  So only hidden keys are not counted.
  *
  * [C] All or nothing.  In a fixed filter, TAMIS_EFULL from a unique add is final: the caller may
- *     give the refused key to another filter, and then no unique add of the key may win here.  But
- *     another call may have found room before the filter became full, and be about to set the bits.
- *     A read of the filter's state cannot exclude this race, as the two calls meet only in the
- *     key's word.  So the word decides:
+ *     give the refused key to another filter, and then no unique add of the key may win here.
+ *     Suppose that a unique add R is about to be refused, while a call P has found room before the
+ *     filter became full, and is about to set the key's bits.  P and R meet only in the key's word,
+ *     so this word decides:
  *
- *        a call that found room          replaces the word by one with the key's bits, if the word
- *                                        has not changed since (compare-and-swap)
- *        a unique add that is refused    first sets the word's mark
+ *        P   replaces the word by one with the key's bits, if the word has not changed since P
+ *            read it (compare-and-swap)
+ *        R   first sets the word's mark by an OR
  *
- *     No call changes a word with a mark.  If the mark comes first, the compare-and-swap of the
- *     other call fails.  That call reads the mark, and is refused as well.  If the bits come first,
- *     the OR that sets the mark returns a word with the bits, and the call returns TAMIS_PRESENT.
- *     A refused call takes effect when it sets the mark, or when it reads the mark.
+ *     No call changes a word with a mark.  If the mark comes first, P's compare-and-swap fails.  P
+ *     then reads the mark, and is refused as well.  If the bits come first, R's OR returns a word
+ *     with the bits, and R returns TAMIS_PRESENT.  A refused call takes effect when it sets or
+ *     reads the mark.
  *
- *     Marks are set only after the filter is FULL, which is final.  Look-ups and figures skip them.
+ *     Marks are set only after the filter is FULL, which is final.  Look-ups and figures skip marks.
  *
  *     In a filter that grows, TAMIS_EFULL is final for the reason that layers.c gives.
  *
@@ -62,7 +62,7 @@ static inline bool word_lookup(const word *at, uint64_t mask)
 
 /* ---- adds ----
  *
- * TAMIS_PRESENT: the key was present.  If `unique`, TAMIS_EFULL is final. */
+ * These return TAMIS_PRESENT if the key was present.  If `unique` is set, TAMIS_EFULL is final. */
 
 /* Adds to a fixed filter, which refuses keys past its capacity. */
 static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)
@@ -99,12 +99,12 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
     return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
   HOOK(bloom_room_found);
   if (!(mask & ~word_or(at, mask)))
-    return present; /* another call has just set the key's last bits */
+    return present; /* other calls have just set the key's last bits */
   HOOK(bloom_word_set);
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* Does for the word layout what insert() in operations.c does for the others. */
+/* Does for the word layout what insert() in operations.c does for the other layouts. */
 static inline int word_insert(struct bloom *b, word *at, uint64_t mask, bool late)
 {
   if (word_lookup(at, mask))
