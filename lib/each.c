@@ -9,21 +9,21 @@
 
 #include <string.h>
 
-/* Calls contains_each() of the first filter's kind, because the filters of one call are usually
- * alike.  (contains_each() works only if the first filter uses the library's hash function.) */
+/* Usually the filters of a call are alike (each.h), so this calls the first filter's
+ * `contains_each`.  That function requires that the first filter uses the library's hash. */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* Loads the pointer once: a second load might find another table, without contains_each. */
+  /* Loads the pointer once: other operations might follow, whose `contains_each` is NULL. */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
-/* Looks up the key in n filters.  If `found` is NULL, looks it up in PART filters at a time,
- * because the array `part` has room for PART answers. */
+/* Looks up the key in n filters.  Without `found`, searches at most PART filters at a time, because
+ * `part` has room for PART answers. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -108,8 +108,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* If a group is smaller than EACH_BLOCK, looks up one key at a time in all filters: a batch of
- * so few keys would prefetch too little memory at a time. */
+/* Looks up a small group key by key, with prefetches for each block of filters (each.h).  Looks up
+ * a larger group filter by filter, with prefetches for all its keys. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

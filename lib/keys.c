@@ -62,7 +62,7 @@ KEY_CALL(uint64_t, tamis_count, tamis_count_hash, count, const tamis_filter *, 0
 
 /* ---- batches ---- */
 
-/* A batch consists of either keys or hashes.  The other pointer is NULL. */
+/* In a batch of keys `hashes` is NULL, and in a batch of hashes `keys` is NULL. */
 struct batch {
   const tamis_key *keys;
   const uint64_t *hashes;
@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* Returns the hashes of a group of keys: the batch's own hashes, or hashes computed into `room`.
- * Calls that add have checked the keys.  Other calls may pass invalid keys to this function. */
+/* Returns the hashes of a group: those of the batch, or hashes of its keys, computed into `room`.
+ * An add has checked the keys before.  A look-up or a count may pass invalid keys. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -162,7 +162,7 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
 /* Says how to add the keys of a batch.  If `unique` is true, add only absent keys. */
 struct how {
   bool unique, ends;
-  unsigned periods; /* if `ends` is true: for how many periods the keys are remembered */
+  unsigned periods; /* if `ends` is true: how many periods the keys are remembered */
 };
 
 static const struct how plain = {.unique = false}, unique = {.unique = true};
@@ -198,7 +198,7 @@ static int add_batch(tamis_filter *f, struct batch batch, const struct how *how,
     length = group_length(&batch, start);
     const uint64_t *hashes = group_hashes(f, &batch, start, length, room);
     int *group = results ? results + start : unwanted;
-    /* add_group() cannot fail here: the call above, without keys, has checked the periods. */
+    /* This add_group() cannot fail: the first call above, with n = 0, has checked `how`. */
     (void) add_group(f, hashes, length, how, group);
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-  /* A limit in bytes: no version has a larger struct of options or figures. */
+  /* The highest struct_size of options that a call accepts, in bytes. */
   ABSURD_SIZE = 4096,
   /* The size of tamis_stats in the first version: see FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
@@ -29,13 +29,13 @@ struct saved_reader;
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out);
 
-/* Copies the options of a new filter to *known, and checks those that mean the same to all kinds.
- * Fills in *more and the filter's *head, which has a seed and points to *more. */
+/* Copies the options of a new filter to *known, and checks those that do not depend on the kind.
+ * Fills in *more, and *head with a seed and with a pointer to *more. */
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Returns true if this build cannot create a filter with these options.  The one-file library
- * (script/amalgamate) can be built without liburcu; then no table grows. */
+/* Returns true if this build cannot create a filter with these options.  No table grows in the
+ * one-file library (script/amalgamate) if it is built without liburcu. */
 static inline bool left_out(const tamis_options *o)
 {
 #ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
@@ -62,8 +62,8 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Functions of saved.c that all calls that save or load use.  tamis__read_load_options() checks the
- * options of a load, and copies those that both the library and the caller know. */
+/* Functions of saved.c that save or load for all callers.  tamis__read_load_options() copies those
+ * options of a load that both the program and the library know, and checks them. */
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
 int tamis__save(const tamis_filter *f, tamis_write_function write, void *context);

@@ -60,8 +60,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* In a build without windows, *out becomes the kind without a window.  The result is then
- * TAMIS_EUNSUPPORTED, because the `features` of that kind lack SAVED_WINDOW. */
+/* Sets *out to the saved filter's kind.  In a build without windows, a window gets the kind without
+ * a window.  The `features` of that kind lack SAVED_WINDOW, so the result is TAMIS_EUNSUPPORTED. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -81,7 +81,7 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
   return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
-/* Reads a filter, and no byte after it.  If kind->load() fails, it releases its own memory. */
+/* Reads a filter, and no byte after it.  A kind->load() that fails keeps no memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -116,7 +116,7 @@ int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis
 
 /* ---- saving ---- */
 
-/* Adds to `head` the filter's figures that are the same on every machine (see saved.h). */
+/* Adds to `head` those figures of the filter that do not depend on the machine (saved.h). */
 static void add_figures(const tamis_filter *f, struct saved_head *head)
 {
   tamis_stats *s = &head->figures;
@@ -128,8 +128,8 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
-/* If a file was mapped without a check of its arrays, checks them by a second load of the mapping.
- * Without this check, a save would write correct checksums for damaged bits. */
+/* Checks the arrays of a mapped filter, unless the map call has checked them: loads the mapping
+ * again.  Without this check, a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

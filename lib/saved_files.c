@@ -102,7 +102,7 @@ static int64_t size_of(int fd)
   struct stat status;
   if (fstat(fd, &status))
     return -1;
-  errno = ENODEV; /* mmap() of a folder would set this, too */
+  errno = ENODEV; /* the error of mmap() for a folder */
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
@@ -163,7 +163,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* NULL, or a filter after which the file has more bytes */
+    tamis_destroy(*out); /* NULL, or a filter that ends before the file ends */
     *out = NULL;
   }
   close(fd);

@@ -2,9 +2,9 @@
  *
  * Layer 3: the public functions on filters that processes share.
  *
- * The library writes a new file whole under another name, then links the path to it.  A link fails
- * if the path exists.  So only one of several processes creates the file, and no process sees it
- * unfinished.  An empty file, or the file of a descriptor, is filled in place, under a lock.
+ * The library writes a new file completely under another name, then links the path to it.  The link
+ * fails if the path exists.  So only one of several processes creates the file, and no process sees
+ * an unfinished file.  A file that exists but is empty is filled in place, under its lock.
  *
  * Each function disables cancellation, because its system calls can be cancellation points.
  */
@@ -23,7 +23,7 @@
 struct wanted {
   const struct refusal *why;
   const char *path; /* the path of the file; NULL: use the file of `fd` */
-  int fd;           /* if `path` is NULL: a descriptor; below 0: make an unnamed file in memory */
+  int fd;           /* if `path` is NULL: a descriptor, or -1 for an unnamed file in memory */
   bool has_options;
   tamis_options options;
   struct filter_more more;
@@ -90,7 +90,7 @@ static int read_options(const tamis_options *options, struct wanted *w)
   but_max_bytes.max_bytes = 0;
   result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
   if (w->options.window || w->options.kind == TAMIS_CUCKOO)
-    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* these filters have no layout */
+    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* neither windows nor cuckoo filters have a layout */
   return result;
 }
 
@@ -121,8 +121,8 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* if `wanted` is 0, every `found` is accepted */
-    const char *const *words; /* the texts for the numbers; NULL: digits */
+    bool any;                 /* if true, `wanted` = 0 accepts every `found` */
+    const char *const *words; /* the texts of the values in messages; NULL: digits */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},
                  {"growable", a->growable, b->growable, false, truths},
@@ -201,7 +201,7 @@ static bool is_new(struct shared_file *file)
   if (!file->size || (tamis__shared_file_read(file, begin, sizeof begin, 0) == TAMIS_OK &&
                       !memcmp(begin, SAVED_UNFINISHED, sizeof begin)))
     return true;
-  (void) tamis__shared_file_look(file); /* the size might just have changed: reads it again */
+  (void) tamis__shared_file_look(file); /* reads the size again, which might just have changed */
   return false;
 }
 
@@ -257,7 +257,7 @@ static int begin_file(const struct wanted *w, struct new_file *new)
   return result;
 }
 
-/* Writes a new file.  If another process has created the file meanwhile, drops the new one. */
+/* Creates the file at w->path.  Also succeeds if another process has created it meanwhile. */
 static int create_file(const struct wanted *w)
 {
   struct new_file new;
@@ -274,7 +274,7 @@ static int create_file(const struct wanted *w)
 
 static int open_path(const struct wanted *w, struct shared_file *file)
 {
-  enum { TRIES = 8 }; /* after each creation, another process might remove the file */
+  enum { TRIES = 8 }; /* repeats if another process removes the file before it is opened */
   int result = TAMIS_OK;
   for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
     if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
@@ -285,7 +285,7 @@ static int open_path(const struct wanted *w, struct shared_file *file)
   }
   if (result == TAMIS_OK)
     return refuse_call(w, "opened");
-  /* Another process might have created the file meanwhile.  Then opens that file. */
+  /* The creation failed.  Opens the file if another process has created it meanwhile. */
   int error = errno;
   if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
     return TAMIS_OK;
@@ -339,7 +339,8 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
   return UNCANCELLED(open_shared(&w, options, out));
 }
 
-/* Checks whether a new file could be created, or whether the empty file `found` could be filled. */
+/* Checks whether a file could be created or, if `found` is not NULL, whether `found` could be
+ * filled. */
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;
@@ -356,7 +357,7 @@ static int check_new(const struct wanted *w, const struct shared_file *found)
   return result;
 }
 
-/* Checks whether the file can be opened, or could be created. */
+/* Checks whether the file can be opened or, if there is no file, whether it could be created. */
 static int check(struct wanted *w, const tamis_options *options)
 {
   struct shared_file file;

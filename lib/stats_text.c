@@ -2,9 +2,9 @@
  *
  * Layer 3: the figures of filters as text.
  *
- * One table has the names and the help texts of all figures, for both formats.  A page for
- * Prometheus must list the samples of all filters together, metric by metric.  So the library reads
- * the figures of all filters before it writes the page.
+ * The table `figures` has the names and the help texts of all figures, for JSON and for Prometheus.
+ * A page for Prometheus lists metric after metric, each with the samples of all filters.  So the
+ * library reads the figures of all filters before it writes the page.
  *
  * Both calls disable cancellation, because the user's function might be a cancellation point.
  */
@@ -21,8 +21,8 @@
 /* ---- the table of figures ---- */
 
 enum type { GAUGE, COUNTER };
-/* The C type and the unit of a figure.  A SMALL or SMALL_BITS figure is an unsigned, other integers
- * are uint64_t.  A page for Prometheus has seconds, not nanoseconds, and bytes, not bits. */
+/* The C type and unit of a figure: unsigned if SMALL or SMALL_BITS, double if REAL, else uint64_t.
+ * Prometheus gets seconds instead of nanoseconds, and bytes instead of bits. */
 enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 
@@ -205,7 +205,7 @@ static size_t sequence_length(const char *text)
   bool outside = u[0] > 0xf4 || (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
                  (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f);
   for (size_t i = 1; i < length; i++)
-    if ((u[i] & 0xc0) != 0x80) /* the string's final NUL is no continuation byte either */
+    if ((u[i] & 0xc0) != 0x80) /* true for the final NUL, too: nothing after it is read */
       return 0;
   return outside ? 0 : length;
 }

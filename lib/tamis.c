@@ -76,8 +76,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The size of tamis_options in the first version with this soname, in bytes.  Programs built with
-   * that version must still work, so tamis_options_init() never writes more bytes than that. */
+  /* The size of tamis_options in the first version with this soname, in bytes.  A program built
+   * with that version has no more room, so tamis_options_init() writes only these bytes. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -298,7 +298,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return kind_for(&known)->fpp_for(&known, bytes, fpp);
 }
 
-/* Fills in the options that a saved file contains, then those that are never saved. */
+/* Fills in the options that saved files contain, then the other options. */
 static void fill_options(const tamis_filter *f, tamis_options *out)
 {
   const struct filter_kind *kind = operations_of(f)->kind;

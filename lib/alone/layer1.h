@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the library for a single thread: no locks, no versions, no RCU.  The
- * WebAssembly of js/ is built with this header.
+ * Layer 1: the library for a single thread: no locks, no versions, no RCU.  The WebAssembly of js/
+ * is built with this header.
  *
- * The compiler includes this header before each source of lib/ (-include).  It defines the include
- * guards of the headers that it replaces, so an #include of those has no effect, and the layers
- * above need no change.  A new function of those headers must be added here, or the build fails.
- * Functions that do nothing are macros.  (Without threads, compilers make atomic accesses plain.)
+ * The compiler includes this header before each source of lib/ (-include).  The header defines the
+ * include guards of the headers that it replaces.  So an #include of those has no effect, and the
+ * layers above need no change.  A new function of those headers must be added here, or the build
+ * fails.  Functions that do nothing are macros.  (Without threads, compilers make atomic accesses
+ * plain.)
  *
- * The layers above keep the steps that guard against other threads, because these steps are part of
- * the algorithm.  For instance, an add to a cuckoo filter plans a path, then checks the plan.
+ * The layers above keep the steps that guard against other threads, as parts of the algorithm.  For
+ * instance, an add to a cuckoo filter plans a path, then checks the plan.
  */
 #ifndef TAMIS_LIB_ALONE_LAYER1_H
 #define TAMIS_LIB_ALONE_LAYER1_H

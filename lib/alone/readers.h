@@ -55,8 +55,8 @@ static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release 
 
 #define tamis__backlog_destroy(backlog) ((void) (backlog))
 
-/* Releases the block at once.  With one thread, no other thread can use the block.  In a build
- * where no table grows, no block is ever retired. */
+/* Releases the block at once: the only thread does not use it any more.  (A build where no table
+ * grows can have other threads, but retires no block.) */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
                                          uint64_t size, bool hurry)
 {

@@ -17,7 +17,7 @@
 
 #define TAMIS_LIB_CORES_H
 
-/* Does the same as the function in cores.h does for a process that may use only one core. */
+/* Replaces the function in cores.h, for a process that may use only one core. */
 static inline unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
 {
   unsigned n = min;

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <time.h>
 
-/* The library calls this before each step that might be a cancellation point: a system call that
- * waits, or a function of the user that allocates, reads or writes.  (The library does not call it
- * before the user's hash function, because hashing is faster than this call.  So a hash function
- * must not end the thread.)  Returns the earlier state, for cancellation_restore(). */
+/* Disables cancellation, and returns the earlier state for cancellation_restore().  The library
+ * calls this before each possible cancellation point: a system call that waits, or a user's
+ * function that allocates, reads or writes.  (The user's hash function runs without this call,
+ * which would take longer than the hash.  So the hash function must not end the thread.) */
 static inline int cancellation_disable(void)
 {
   int before;

@@ -5,7 +5,7 @@
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
-#include <limits.h> /* defines __GLIBC__, as every header of glibc does */
+#include <limits.h> /* in glibc, every header defines __GLIBC__ */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,13 +13,13 @@
  * clang accept this type even under -Wpedantic. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* FORCE_INLINE marks a function that is always inlined, so that the compiler makes special code for
- * each constant argument, such as the shape of a Bloom filter.  Functions that get the constant
- * from such a function have the mark, too: clang inlines less than gcc does, and a real call would
- * copy the geometry.  Some builds do not force the compiler to inline.  Without optimisation,
+/* FORCE_INLINE marks a function that is always inlined.  So the compiler makes special code for
+ * each constant argument, such as the shape of a Bloom filter.  The functions to which the marked
+ * function passes the constant are marked, too: clang inlines less than gcc does, and a real call
+ * would copy the geometry.  Some builds do not force the compiler to inline.  Without optimisation,
  * constants save nothing.  With coverage or AddressSanitizer, more copies of a function would take
- * long to compile.  Tests that replay races, builds for ThreadSanitizer, and programs that want a
- * small library (script/amalgamate) define TAMIS_ONE_COPY. */
+ * long to compile.  TAMIS_ONE_COPY is defined by tests that replay races, by builds for
+ * ThreadSanitizer, and by programs that want a small library (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -32,10 +32,10 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
-/* For builds in which the size of the code matters (js/).  TAMIS_COMPACT makes one copy of each
- * function for all shapes.  It leaves out batches, code that is only for tests, and filters that
- * processes share.  TAMIS_READER also leaves out all functions except those that look keys up in
- * saved filters.  In a table of functions, each function that is left out is NULL. */
+/* For builds in which the size of the code matters (js/).  With TAMIS_COMPACT, one copy of each
+ * function serves all shapes.  Batches, code that is only for tests, and filters that processes
+ * share are left out.  With TAMIS_READER, only functions that look keys up in saved filters remain.
+ * In a table of functions, NULL stands for each function that is left out. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -50,8 +50,8 @@ __extension__ typedef unsigned __int128 uint128;
 /* For a rarely called function, which would take registers from a hot caller if it were inlined. */
 #define NEVER_INLINE __attribute__((noinline))
 
-/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.
- * Without the first pragma, clang would warn where a caller passes a variable number. */
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  The
+ * first pragma turns off clang's warning about a loop whose number of rounds is variable. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -63,9 +63,9 @@ __extension__ typedef unsigned __int128 uint128;
  * filter, and a plan that depends on this size, are the same everywhere. */
 #define WIDE _Alignas(8)
 
-/* Returns n, a shift count, in a whole register.  Without this, clang 14 loads a number that only
- * shifts use as a single byte, into a register that keeps its other bytes.  Such a load waits for
- * the register's old value, such as a word of the last look-up: look-ups took 1.6 times as long. */
+/* Returns n, a shift count, in a whole register.  Without this function, clang 14 loads only the
+ * byte of n that shifts use.  The other bytes of the register stay, so the load waits for the
+ * register's old value, such as a word of the last look-up.  Look-ups took 1.6 times as long. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
 #ifdef __clang__
@@ -75,8 +75,8 @@ FORCE_INLINE unsigned shift_count(unsigned n)
   return n;
 }
 
-/* The upper half of a 128-bit product.  Without this, if a shift to the left follows, clang shifts
- * both halves, which takes several times as long as a shift of the upper half. */
+/* The upper half of a 128-bit product.  If a caller shifts the result to the left, clang would
+ * otherwise shift both halves of the product, which takes several times as long. */
 FORCE_INLINE uint64_t upper_half(uint128 product)
 {
   uint64_t upper = (uint64_t) (product >> 64);
@@ -86,9 +86,9 @@ FORCE_INLINE uint64_t upper_half(uint128 product)
   return upper;
 }
 
-/* Returns false, for a search that returns from within its loop.  clang would merge a plain `return
- * false` with the return after the loop, and compute the result of both in one place: a look-up of
- * seven probes took 136 instructions instead of 99. */
+/* Returns false.  A search uses this function to return from within its loop.  clang would merge a
+ * plain `return false` with the return after the loop, and compute both results in one place.  A
+ * look-up of seven probes then took 136 instructions instead of 99. */
 FORCE_INLINE bool false_at_exit(void)
 {
   bool result = false;
@@ -98,13 +98,13 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Makes the compiler forget how the variable's value was computed.  Without this, gcc might compute
- * each of several steps from the first value, and would copy its register before each step. */
+/* Hides from the compiler how the variable's value was computed.  Otherwise gcc might compute each
+ * later value of the variable from its first value, and copy the first value each time. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
-/* For thread-local variables: with the initial-exec model, an access needs no function call.  But
- * the variable takes some of the space that glibc reserves in every thread for libraries loaded at
- * run time.  Other C libraries, such as musl, reserve none, and would then refuse this library. */
+/* For a thread-local variable: with the initial-exec model, an access needs no function call.  The
+ * model takes space that glibc reserves in every thread for libraries loaded at run time.  Other C
+ * libraries, such as musl, reserve no such space, and would refuse to load this library. */
 #ifdef __GLIBC__
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else

@@ -8,17 +8,19 @@
  *
  * The shards are in memory that processes share, so no thread can own a shard as in counter.h.  But
  * the threads that run on one core take turns.  So an add to the core's shard needs no locked
- * instruction, provided that the add is dropped if another thread or a signal handler runs on the
- * core before the add's store.  The add is therefore a *restartable sequence*: the thread stores
- * the address of a descriptor in memory that it shares with the kernel.  The descriptor contains
- * the addresses at which the sequence begins and ends, and a third address.  If the kernel
- * interrupts the thread in the sequence, the thread resumes at the third address, and adds in
- * another shard.  (If it repeated the sequence, a debugger that takes single steps would never
- * reach the end.)  The sequence ends with its only store to the shard.
+ * instruction.  But the add must be dropped if another thread or a signal handler runs on the core
+ * before the add's store.
+ *
+ * The add is therefore a *restartable sequence*, which ends with its only store to the shard.  The
+ * thread stores the address of a descriptor in memory that it shares with the kernel.  The
+ * descriptor has the addresses at which the sequence begins and ends, and a third address.  If the
+ * kernel interrupts the thread in the sequence, the thread resumes at the third address, and adds
+ * to a shard from 16 on.  (If the thread repeated the sequence, a debugger that takes single steps
+ * would never reach the end.)
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
- * or an emulator refuses, the struct contains a core number above that of any core.
+ * or an emulator refuses, the core number in the struct is above that of any core.
  */
 #ifndef TAMIS_LIB_CORE_COUNTER_H
 #define TAMIS_LIB_CORE_COUNTER_H
@@ -36,10 +38,10 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 #include <sys/rseq.h>
 
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
- * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard, or
- * if the kernel interrupts the thread.
- * (The thread's pointer to the descriptor is cleared at once, because a plugin that contains the
- * descriptor might be unloaded.) */
+ * `first` is the counter in shard 0.  If the core has no shard, or if the kernel interrupts the
+ * thread, returns false, and adds nothing.
+ * (The last instruction clears the thread's pointer to the descriptor, because a plugin that
+ * contains the descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
@@ -49,7 +51,7 @@ static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_
       ".pushsection __rseq_cs, \"aw\"\n"
       ".balign 32\n"
       "0: .long 0, 0\n"         /* version, flags */
-      ".quad 1f, 2f - 1f, 3f\n" /* first address, length, address to resume at */
+      ".quad 1f, 2f - 1f, 3f\n" /* the sequence's address and length; where to resume */
       ".popsection\n"
       "lea 0b(%%rip), %[offset]\n"
       "mov %[offset], %c[descriptor](%[rseq])\n"
@@ -62,7 +64,7 @@ static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_
       "mov %[sum], (%[first],%[offset])\n"
       "2: movq $0, %c[descriptor](%[rseq])\n"
       ".pushsection __rseq_failure, \"ax\"\n"
-      ".byte 0x0f, 0xb9, 0x3d\n" /* ud1; the kernel expects a signature after it */
+      ".byte 0x0f, 0xb9, 0x3d\n" /* ud1, whose operand is a signature for the kernel */
       ".long %c[signature]\n"
       "3: mov %[end], %[offset]\n"
       "jmp 2b\n"
@@ -81,8 +83,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Adds to one shard of a counter of a set with CORE_SHARDS shards, and returns the shard's new
- * value.  Release, as in counter.add.  (Every store of an x86 processor is a release.) */
+/* Adds to one of CORE_SHARDS shards, and returns the counter's new value in that shard.  Both adds
+ * are release, as in counter.add: on x86, every store is a release. */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

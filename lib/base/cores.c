@@ -65,7 +65,7 @@ static unsigned quota_in(const char *path)
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
-  if (group[0] != '/' || strstr(group, "/..")) /* the group is not visible from here */
+  if (group[0] != '/' || strstr(group, "/..")) /* the group is outside the process's namespace */
     group = "/";
   const size_t root_length = strlen(root);
   size_t length = root_length + strlen(group);
@@ -84,8 +84,8 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file `membership` has a line "0::GROUP".  If the line does not fit into the buffer, there is
- * no limit.  The buffer is small, because the first call can come from an add on a small stack. */
+/* The file `membership` has a line "0::GROUP".  A line that does not fit into `line` sets no limit.
+ * The array `line` is small, because an add on a small stack may make the first call. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -96,7 +96,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
   return length + 1 < sizeof line ? least_quota(root, line + 3) : UINT_MAX;
 }
 
-/* Reads the quota once.  Relaxed: threads that read at the same time all get the same value. */
+/* Reads the quota once.  Relaxed: threads that read it at the same time all get the same value. */
 static unsigned quota_cores(void)
 {
   static _Atomic unsigned known = 0;
@@ -119,7 +119,7 @@ static unsigned cores_of_process(void)
   cpu_set_t mask;
   long cores = sched_getaffinity(getpid(), sizeof mask, &mask) == 0
                    ? CPU_COUNT(&mask)
-                   : sysconf(_SC_NPROCESSORS_ONLN); /* `mask` has too few bits for all cores */
+                   : sysconf(_SC_NPROCESSORS_ONLN); /* for more cores than `mask` has bits */
   unsigned quota = quota_cores();
   if (cores < 1)
     cores = 1;

@@ -7,8 +7,8 @@
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
-/* Returns the smallest power of two that is at least `per_core` times the number of these cores,
- * but at least `min` and at most `max`.  `min` and `max` must be powers of two. */
+/* Returns the smallest power of two that is at least `per_core` times the number of the process's
+ * cores, but at least `min` and at most `max`, which must be powers of two. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
 
 /* Returns the number of cores that the quota allows, rounded up, or UINT_MAX if there is no quota.

@@ -4,8 +4,8 @@
  *
  * A counted reader adds 1 to a counter when it enters a read section, and subtracts 1 when it
  * leaves.  There are two counters, for odd and even phases.  A reader uses the counter of the phase
- * that it finds.  To wait for the readers in read sections, a thread begins a new phase, and waits
- * until the counter of the previous phase is zero:
+ * that it finds.  A thread that waits for the readers begins a new phase, and waits until the
+ * counter of the old phase is zero:
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase
@@ -15,15 +15,15 @@
  *      ...
  *      L  subtracts 1
  *
- * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that
- * entered in phase p, and the step F that ends p.  If C comes before F, then E comes before D, and
- * D does not read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader
- * tries again.  The thread need not wait for readers of a later phase: after C they cannot reach
- * memory that was unlinked before F.
+ * To show: after D, no reader uses memory that was unlinked before F.  E, C, F and D are seq_cst,
+ * so they have one order.  Take a reader that finds phase p, and the step F that ends p.
+ * 1.  If C comes before F, then E comes before D.  So D does not read 0 before the reader's L.
+ * 2.  If C comes after F, C finds a new phase, and the reader tries again.  It then enters after F,
+ * and cannot reach memory that was unlinked before F.
  *
  * SRCU needs two new phases.  Here one is enough, because C detects a reader that was delayed
- * between P and E.  No wait lasts for ever: later readers use the other counter, and a phase begins
- * only when its counter is zero.  Each phase has a new number, so C detects every new phase.
+ * between P and E.  Every wait ends: new readers use the other counter, and a phase begins only
+ * when its counter is zero.  Each phase has a new number, so C detects every new phase.
  *
  * Each counter is split into shards, because threads that change one word slow each other down.
  * A reader subtracts from the word to which it has added, so each word is 0 when its readers left.
@@ -43,17 +43,17 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* How many readers that entered in an even phase, and in an odd phase, have not left yet. */
+    /* inside[0]: the readers that entered in an even phase; inside[1]: in an odd phase. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
 
-/* Release: a thread that sees the counter at zero sees that all reads in the sections are done.
- * Later changes of the counter are read-modify-writes, and continue this release sequence.
+/* Other readers may change the counter before the waiting thread reads it.  Their changes are
+ * read-modify-writes, so they continue this release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has done all its reads
- *   if weakened    memory is released while it is still read
+ *   if weakened    the waiting thread might read 0, and release memory that the reader still reads
  *   checked by     mutants/counted_leave_relaxed */
 static inline void counted_leave(_Atomic uint64_t *counter)
 {
@@ -63,7 +63,7 @@ static inline void counted_leave(_Atomic uint64_t *counter)
 /* ORDER counted.enter (seq_cst)
  *   pairs with     counted.drained
  *   makes visible  to the waiting thread: that this phase has a reader
- *   if weakened    the thread might read 0, and not wait for a reader of the old phase
+ *   if weakened    the waiting thread might not wait for a reader that has entered in the old phase
  *   checked by     mutants/counted_enter_acq_rel */
 static inline void counted_add(_Atomic uint64_t *counter)
 {
@@ -72,8 +72,8 @@ static inline void counted_add(_Atomic uint64_t *counter)
 
 /* ORDER counted.check (seq_cst)
  *   pairs with     counted.flip
- *   makes visible  to a reader that finds a new phase: which memory was unlinked before it began
- *   if weakened    a reader might find the old phase although the waiting thread has read 0
+ *   makes visible  to a reader that finds a new phase: what was unlinked before this phase began
+ *   if weakened    a reader might enter in the old phase after the waiting thread has read 0
  *   checked by     mutants/counted_check_acquire,
  *                  mutants/counted_phase_not_checked (shows that the phase is read again) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
@@ -96,7 +96,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
 }
 
 /* Begins a new phase, and returns the phase that ends.  Only one thread at a time may call this
- * function.  Before the call, the readers of all phases before the ending one must have left.
+ * function.  Before the call, all readers of phases older than the current one must have left.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel,
@@ -109,7 +109,7 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
 /* Returns true if all readers of a phase have left.  The phase must be over.
  * ORDER counted.drained (seq_cst)
  *   pairs with     counted.enter, counted.leave
- *   if weakened    acquire would show that readers have left, but might overlook one that entered
+ *   if weakened    an acquire load might miss that a reader has entered, as counted.enter says
  *   checked by     mutants/counted_drained_acquire,
  *                  mutants/counted_readers_not_waited_for (shows that the counters are read) */
 static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)

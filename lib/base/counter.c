@@ -7,24 +7,24 @@
 
 /* ---- thread indices ----
  *
- * A few words say which indices are in use.  Threads change the words without a lock, so the words
- * are valid at the moment of a fork.  In the child, the thread that has forked keeps its index.
- * The indices of the parent's other threads stay in use.
+ * The words of `used_indices` say which indices are in use.  Threads change the words without a
+ * lock, so the words are valid at the moment of a fork.  In the child, the thread that has forked
+ * keeps its index.  The indices of the parent's other threads stay in use.
  *
- * When a thread ends, its index is released by a destructor of thread-specific data
- * (pthread_key_create).  Destructors that run later can still add to counters.  By then the thread
- * has no index.  It must not take another index, because perhaps no later destructor would release
- * that one.  (If the last of all destructors makes a thread's first add, the thread never releases
- * its index.  Then no sum is wrong, but one more thread has to share shard 0.) */
+ * When a thread ends, a destructor of thread-specific data (pthread_key_create) releases the
+ * thread's index.  Destructors that run later can still add to counters, without an index.  They
+ * must not acquire another index, because perhaps no later destructor would release it.  (If a
+ * thread's last destructor makes the thread's first add, the thread never releases its index.  Then
+ * all sums are right, but one more thread has to share shard 0.) */
 
-/* If tamis__thread_index has this value, above any mask, the thread must not get an index again. */
+/* The value of tamis__thread_index if the thread must not get an index again: above any mask. */
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
 #ifdef TAMIS_WITHOUT_SYSTEM
 
-/* There is only one thread, and it needs no index. */
+/* Does nothing: the only thread needs no index. */
 static void request_index(void)
 {
 }
@@ -46,7 +46,7 @@ static _Atomic bool key_made;
 /* ORDER index.release (release)
  *   pairs with     index.acquire
  *   makes visible  what the thread has counted
- *   if weakened    the index's next owner might add to an older value: adds are lost
+ *   if weakened    the index's next owner might add to an old value of its shard: adds are lost
  *   checked by     mutants/index_kept_at_the_end, mutants/index_released_relaxed */
 static void release_index(unsigned index)
 {
@@ -62,8 +62,8 @@ static void at_thread_end(void *unused)
   release_index(index);
 }
 
-/* Creates `key`, once.  Until `key` exists, no index can be acquired.  A thread does not wait while
- * another thread creates `key`, but shares shard 0 for now.  Relaxed for `begun`: exactly one
+/* Creates `key`, once.  Until `key` exists, no thread can acquire an index.  While one thread
+ * creates `key`, other threads do not wait, but share shard 0.  `begun` is relaxed: exactly one
  * thread creates `key`, and it does not matter which one.  The other stores are release, so that a
  * thread that acquires an index sees `key`. */
 static void make_key_once(void)
@@ -75,7 +75,7 @@ static void make_key_once(void)
   if (pthread_key_create(&key, at_thread_end) != 0)
     return;
   atomic_store_explicit(&key_made, true, memory_order_release);
-  for (unsigned i = 0; i < INDEX_WORDS; i++) /* all indices but 0 are free */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* frees all indices but 0 */
     atomic_store_explicit(&used_indices[i], i == 0, memory_order_release);
 }
 
@@ -83,7 +83,7 @@ static void make_key_once(void)
  * destructor whose code is gone, so `key` is deleted.  (Acquire pairs with make_key_once().) */
 __attribute__((destructor)) static void at_unload(void)
 {
-  for (unsigned i = 0; i < INDEX_WORDS; i++) /* from now on, no index is free */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* no index is free any more */
     atomic_fetch_or_explicit(&used_indices[i], UINT64_MAX, memory_order_relaxed);
   if (atomic_load_explicit(&key_made, memory_order_acquire))
     pthread_key_delete(key);
@@ -110,7 +110,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* Acquires the lowest free index: in a set of few shards, only threads with low indices own one. */
+/* Acquires the lowest free index: in a set of few shards, only low indices own a shard. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -126,7 +126,7 @@ static void request_index(void)
   unsigned index = acquire_index();
   if (!index)
     return;
-  tamis__thread_index = NEVER; /* the next line may allocate, by a function that uses a filter */
+  tamis__thread_index = NEVER; /* pthread_setspecific() may call a malloc() that uses a filter */
   if (pthread_setspecific(key, &key) == 0)
     tamis__thread_index = index;
   else
@@ -146,8 +146,8 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
          amount;
 }
 
-/* Relaxed, as in tamis__counter_raise(): no other data depends on these figures.  They are changed
- * by read-modify-writes, because all threads that own no shard share shard 0. */
+/* Relaxed, here and in tamis__counter_raise(): no other data depends on these figures.  Both
+ * functions make read-modify-writes, because all threads that own no shard share shard 0. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;
@@ -156,7 +156,7 @@ void tamis__counter_note(const struct counters *counters, unsigned kind)
                             memory_order_relaxed);
 }
 
-/* Changes shard 0 only.  The figure stays 0 in all other shards, so the sum over all is right. */
+/* Changes the figure in shard 0.  In all other shards the figure is 0, so its sum is right. */
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];

@@ -4,14 +4,14 @@
  *
  * A set of counters is an array of shards, one cache line each.  A shard holds one part of every
  * counter of the set, and the value of a counter is the sum over the shards.  A sum is exact while
- * no thread adds.  It includes every add that happened before it.
+ * no thread adds.  It includes every add that happened before the sum.
  *
  *    shard    0            1         2         3
  *    thread   all others   index 1   index 2   index 3
  *
  * A live thread has an index, a small number that no other live thread has.  The index is free
  * again when the thread ends.  In a set of S shards the threads with index 1 to S - 1 own one shard
- * each.  Only the owner writes to its shard, so it adds by a load and a store, without a locked
+ * each.  Only the owner writes to a shard, and adds by a load and a store, without a locked
  * instruction.  All other threads share shard 0 and add to it atomically.
  */
 #ifndef TAMIS_LIB_COUNTER_H
@@ -26,8 +26,8 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* If a set has several shards, each shard is aligned to its size.  A single shard has no owner.  It
- * can have any address, and its memory can end after the last counter in use. */
+/* In a set of several shards, each shard is aligned to its size.  The only shard of a set has no
+ * owner, can have any address, and can end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -46,9 +46,9 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
-/* These two functions change figures on which no other data depends.  Only slow calls use them.
- * `note` adds 1, and `raise` sets a figure below `least` to `least`.  Look-ups may call them,
- * because they give the thread no index, and so allocate nothing. */
+/* tamis__counter_note() adds 1 to a figure.  tamis__counter_raise() sets a figure below `least` to
+ * `least`.  Only slow steps change these figures, and no other data depends on them.  Look-ups may
+ * call both functions: neither gives the thread an index, so neither allocates. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
@@ -67,14 +67,14 @@ FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
 }
 
-/* Adds to the shard that the calling thread owns, and returns the new value of its part.
- * The owner's load is relaxed: the owner sees its own last store or, after index.acquire, the last
- * store of the previous owner.
+/* Adds to a counter in the shard that the thread owns, and returns the counter's new value there.
+ * The load is relaxed: it reads the thread's own last store or, after index.acquire, the last store
+ * of the shard's previous owner.
  * ORDER counter.add (release)
  *   pairs with     counter.sum
  *   makes visible  what is counted: the bits of a key
- *   if weakened    a save might count a key but miss its bits: the loaded filter then refuses keys
- *                  too early
+ *   if weakened    a save might count a key but miss its bits: a filter loaded from the save then
+ *                  refuses keys too early
  *   checked by     mutants/counter_added_relaxed */
 FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,
                                         uint64_t amount)
@@ -85,7 +85,7 @@ FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned k
   return sum;
 }
 
-/* Adds to the thread's shard or to shard 0, and returns the new value of that shard's part. */
+/* Adds in the thread's own shard or in shard 0, and returns the counter's new value there. */
 FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   return counter_is_owned(counters) ? counter_add_owned(counters->shards, kind, amount)

@@ -7,14 +7,14 @@
  *                  │       └ each filter fetches the memory that its look-up will read
  *                  └ the key is looked up in each filter
  *
- * So the look-ups of a block wait for memory at the same time, not one after the other.  A filter
- * might change after its memory was fetched.  Then the fetch was useless, but the look-up itself
- * reads the current memory.  So the answer for each filter is that of a single look-up, and these
- * look-ups take effect in the order of the filters.
+ * So the look-ups of a block wait for memory at the same time, not one after the other.  If a
+ * filter changes after its memory was fetched, the fetch was useless, but the look-up reads the
+ * current memory.  So the answer for each filter is that of a single look-up, and these look-ups
+ * take effect in the order of the filters.
  *
  * The filters of one call are usually *alike*: they have the same kind, seed and shape.  Then parts
  * of the key's addresses are equal in all filters, and are computed once.  Two functions (struct
- * each_way) search a whole block of such filters.  Other blocks are searched filter by filter.
+ * each_way) search a block of alike filters.  Other blocks are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
@@ -24,8 +24,8 @@
 
 /* The number of filters in a block.  In filters of one size, a key's cache lines often have the
  * same offset in their pages, and so do the filters' heads.  The first-level cache holds only 8 to
- * 16 lines with the same offset.  With more filters in a block, the lines would evict each other
- * before they are read. */
+ * 16 lines with the same offset.  In a larger block, the lines would evict each other before they
+ * are read. */
 enum { EACH_BLOCK = 8 };
 
 /* The key that a call looks up, with its hash in the filter `hashed_by`. */
@@ -54,15 +54,16 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
   return wanted->hash;
 }
 
-/* How a kind searches a block of filters that are alike.  `common` points to values that the kind
- * has computed from the first filter for all filters.  The first filter has the library's hash. */
+/* How a kind searches a block of filters that are alike.  `common` points to values for all
+ * filters, which the kind has computed from the first one.  The first filter has the library's
+ * hash. */
 struct each_way {
   /* Prefetches what look-ups in a block will read.  If `more` is true, also prefetches the heads of
    * the next block.  Returns false if the filters of the block are not all alike.  `places` keeps
-   * one number for each filter until the look-up. */
+   * one number for each filter, for `contains`. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
-  /* Searches a block.  Returns false, and `found` is invalid, if the filters are not alike. */
+  /* Searches a block.  If its filters are not alike, returns false and leaves `found` undefined. */
   bool (*contains)(const tamis_filter *const *filters, const void *common,
                    const uint64_t places[EACH_BLOCK], bool *found);
 };

@@ -14,9 +14,9 @@
 
 enum {
   MOST_LINKS = 40,    /* symbolic links in a row: the limit of the kernel */
-  MOST_NAMES = 10000, /* the most names that are tried for the new file */
-  MOST_ABSENT = 4,    /* the search for leftovers ends after so many absent names in a row */
-  MOST_LOST = 4,      /* the most tries: other processes may remove each new file */
+  MOST_NAMES = 10000, /* the most names that open_new() tries */
+  MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
+  MOST_LOST = 4,      /* open_locked() gives up after losing so many new files */
   NAME_KEPT = 200     /* the most bytes of the old name that the new name keeps */
 };
 
@@ -91,9 +91,9 @@ static int lock(int fd)
   return UNINTERRUPTED(flock(fd, LOCK_EX | LOCK_NB));
 }
 
-/* Returns true if every process that can reach the folder sees a lock.  If other machines share the
- * folder, a lock may hold on this machine only.  Another machine would then remove a file in use as
- * a leftover.  So only file systems that machines do not share are trusted. */
+/* Returns true if every process that can reach the folder sees a lock.  If machines share the
+ * folder, a lock may hold on one machine only.  Another machine would then remove a file in use as
+ * a leftover.  So returns true only on file systems that machines do not share. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -124,8 +124,8 @@ static bool is_own(int fd)
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* Removes the file with this name if no process has locked it, as it is then a leftover.  Returns
- * true if there was a file. */
+/* Removes the file at file->beside if no process has locked it: the file is then a leftover.
+ * Returns true if there was a file. */
 static bool remove_leftover(const struct new_file *file)
 {
   int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -156,7 +156,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Makes a new file whose name has the process's number.  No save takes it for a leftover. */
+/* Makes a new file, with the process's number in its name: no save removes it as a leftover. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];
@@ -202,7 +202,7 @@ static int begin_beside(struct new_file *file, const char *path)
     result = follow_links(file->path);
   if (result != TAMIS_OK)
     return result;
-  if (!file->path[folder_length(file->path)]) { /* the path ends with a slash */
+  if (!file->path[folder_length(file->path)]) { /* if the path ends with a slash */
     errno = ENOENT;
     return TAMIS_EIO;
   }
@@ -245,7 +245,7 @@ int tamis__file_give(int fd, const tamis_file_access *access)
 bool tamis__file_again(int fd, short events)
 {
   struct pollfd ready = {.fd = fd, .events = events};
-  if (errno == EAGAIN) /* a pipe that was opened with O_NONBLOCK */
+  if (errno == EAGAIN) /* if `fd` is a non-blocking pipe */
     (void) poll(&ready, 1, -1);
   else if (errno != EINTR)
     return false;
@@ -276,8 +276,8 @@ static int sync_file(int fd)
   return UNINTERRUPTED(fsync(fd));
 }
 
-/* Even if close() fails, it closes the descriptor, so it is not called again after a signal.  A
- * second descriptor, file->lock, keeps the file locked until the file has its name. */
+/* Calls close() only once, because it closes the descriptor even if it fails.  A second descriptor,
+ * file->lock, keeps the file locked until the file has its name. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);
@@ -299,10 +299,10 @@ static int take_free_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
   int result = UNINTERRUPTED(linkat(file->folder, file->beside, file->folder, name, 0));
-  return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the name `beside` */
+  return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the name file->beside */
 }
 
-/* EINVAL is no error here: it says that the file system cannot synchronise folders. */
+/* If fsync() fails with EINVAL, the file system cannot synchronise folders: no error. */
 int tamis__file_sync_name(const struct new_file *file)
 {
   return sync_file(file->folder) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;
@@ -322,7 +322,7 @@ int tamis__file_commit(struct new_file *file)
 
 int tamis__file_commit_new(struct new_file *file)
 {
-  if (file->folder < 0) { /* the path leads to something other than a regular file */
+  if (file->folder < 0) { /* if the path leads to something other than a regular file */
     errno = EEXIST;
     return TAMIS_EIO;
   }

@@ -11,13 +11,13 @@
  * The folder's entry must not lead to the new file before the new file is on the disk.  So the file
  * is synchronised before it is renamed, and the folder after that.
  *
- * A process that is killed leaves its new file behind.  So a process that writes a new file keeps
- * the file locked until it is renamed.  The next save removes *leftovers*: new files that no
- * process has locked.  Names of new files are numbered, so a save need not read the folder.  To
- * remove or rename a file, a process must first lock it, and then find that it still has its name.
- * Another save might remove a new file before its process has locked it.  Then the process creates
- * another file.  Files of other users are not leftovers.  If other machines might not see a lock
- * (see locks_hold()), names contain the process's number, and leftovers stay.
+ * A process that is killed leaves its new file behind.  The next save removes such *leftovers*: new
+ * files that no process has locked.  So a process that writes a new file keeps the file locked
+ * until it is renamed.  Names of new files are numbered, so a save need not read the folder.  To
+ * remove or rename a new file, a process first locks the file, and then checks that the file still
+ * has its name.  If another save removes a new file before its process has locked it, the process
+ * creates another file.  Files of other users are not leftovers.  If other machines might not see a
+ * lock (see locks_hold()), names contain the process's number, and leftovers stay.
  *
  * If a path leads to something other than a regular file, the process writes to it directly.
  *
@@ -54,7 +54,7 @@ struct new_file {
   int lock;   /* a duplicate of `fd`, which keeps the lock when `fd` is closed */
   int folder; /* the file's folder; -1: `fd` is the file at the path itself */
   mode_t mode;
-  char path[PATH_MAX];       /* the file to replace, after all symbolic links are resolved */
+  char path[PATH_MAX];       /* the path of the file to replace, with symbolic links resolved */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
 

@@ -20,9 +20,9 @@ enum {
   /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
-  /* The number of keys of a batch for which memory is prefetched before it is read.  A core can
-   * wait for fewer lines at a time, so it always waits for as many as it can.  The lines are still
-   * in the first-level cache when they are read (docs/reference/performance.md). */
+  /* In a batch, a key's memory is prefetched this number of keys before it is read.  A core can
+   * wait for fewer lines than that, so it always waits for as many lines as it can.  The lines are
+   * still in the first-level cache when they are read (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -38,19 +38,19 @@ struct filter_operations {
                                bool *found);
   /* Fetches the memory that `contains` will read.  No result depends on the fetch. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
-  /* Looks a key up in n filters of any kinds.  Callers use the function of the first filter: see
-   * each.h.  If it is NULL, lib/each.c searches filter by filter. */
+  /* Looks a key up in n filters of any kinds.  Callers use this member of the first filter
+   * (each.h).  If the member is NULL, lib/each.c searches filter by filter. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
   WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* The next two members add at most FILTER_GROUP hashes, in their order.  If both members are
+  /* The next two members add at most FILTER_GROUP hashes, in the order of the array.  If both are
    * NULL, keys.c prefetches for all hashes, then calls `add` or `add_unique` for each hash. */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL if keys cannot be removed */
-  /* These two count the copies of a key.  `count_many` gets at most FILTER_GROUP hashes.  If both
-   * members are NULL, the count is 1 if `contains` returns true, otherwise 0. */
+  /* The next two members count the copies of a key.  `count_many` gets at most FILTER_GROUP hashes.
+   * If both are NULL, the count is 1 if `contains` returns true, otherwise 0. */
   WIDE uint64_t (*count)(const tamis_filter *f, uint64_t hash);
   WIDE void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                           uint64_t *counts);
@@ -64,9 +64,9 @@ struct saved_reader;
 struct shared_file;
 
 enum filter_period {
-  PERIOD_ENDS,    /* the running period ends */
-  PERIODS_END,    /* periods end until the period with the given number runs */
-  PERIOD_IS_NAMED /* the running period gets the given number */
+  PERIOD_ENDS,    /* ends the running period */
+  PERIODS_END,    /* ends periods until the period `number` is running */
+  PERIOD_IS_NAMED /* gives the running period the number `number` */
 };
 
 /* The calls on whole filters.  tamis.c has checked what all kinds require of the options.  The kind
@@ -77,7 +77,7 @@ struct filter_kind {
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
   /* Computes how many bytes a filter takes.  Sets *bytes only if it returns TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
-  /* Computes the lowest fpp with `bytes` bytes, within 1 %.  An error leaves *fpp unchanged. */
+  /* Computes the lowest fpp of `bytes` bytes, to within 1 %.  An error leaves *fpp unchanged. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
    * Sets *out only if it returns TAMIS_OK.  If `out` is NULL, only checks the options. */
@@ -85,17 +85,17 @@ struct filter_kind {
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Ends periods of a window, or numbers the running one.  NULL: calls get TAMIS_EUNSUPPORTED. */
+  /* Changes the periods of a window as `how` says.  NULL: the calls return TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
   /* Adds at most FILTER_GROUP hashes, and remembers their keys while `periods` more periods run.
-   * Returns TAMIS_EINVAL, even if n is 0, if the window has fewer periods.  If this member is NULL,
-   * the result is TAMIS_EUNSUPPORTED. */
+   * If the window has fewer periods, returns TAMIS_EINVAL, even if n is 0.  If this member is NULL,
+   * the calls return TAMIS_EUNSUPPORTED. */
   int (*add_for)(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, bool unique,
                  int *results);
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
-  /* saved.h describes the members up to `load`.  If `save` and `load` are NULL, saves and loads
-   * return TAMIS_EUNSUPPORTED, and call none of these members. */
+  /* saved.h describes the members from here to `load`.  If `save` and `load` are NULL, saves and
+   * loads return TAMIS_EUNSUPPORTED without calling any of these members. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   bool saves_estimates; /* saved.h says which figures */
   int (*read_info)(struct saved_reader *r, struct saved_head *saved);
@@ -103,19 +103,19 @@ struct filter_kind {
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
-  /* Three members for filters that processes share.  If they are NULL, the calls return
-   * TAMIS_EUNSUPPORTED.  `share_new` makes an empty filter in an empty file.  It completes `saved`,
-   * which has the options, the probe and SAVED_LIVE.  If `file` is NULL, it only checks the
-   * options, which `create` has already checked except for max_bytes.  `share_open` opens a filter
-   * whose header has been read.  If it returns TAMIS_OK, the filter owns `file`.  `sync` waits
-   * until all adds are on the disk. */
+  /* The next three members are for filters that processes share.  If they are NULL, the public
+   * calls return TAMIS_EUNSUPPORTED.  `share_new` makes an empty filter in the empty `file`, and
+   * completes `saved`, which has the options, the probe and SAVED_LIVE.  If `file` is NULL,
+   * `share_new` only checks the options, which `create` has already checked except for max_bytes.
+   * `share_open` opens a filter whose header is `saved`.  If `share_open` returns TAMIS_OK, the
+   * filter owns `file`.  `sync` waits until all adds are on the disk. */
   int (*share_new)(struct saved_head *saved, const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
                     const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
   int (*sync)(const tamis_filter *f);
-  /* The next four functions take two filters of the same kind, hash function and seed.  The kind
-   * checks whether they fit together in all other respects.  `into` is not read-only, and is not
-   * `from`.  If a member is NULL, the call returns TAMIS_EUNSUPPORTED. */
+  /* The next four members take two filters of the same kind, hash function and seed.  The kind
+   * checks whether the filters fit together in all other respects.  `into` is not read-only, and is
+   * not `from`.  If a member is NULL, the call returns TAMIS_EUNSUPPORTED. */
   int (*merge)(tamis_filter *into, const tamis_filter *from);
   /* Sets *out only if it returns TAMIS_OK. */
   int (*intersect)(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
@@ -127,23 +127,23 @@ struct filter_kind {
 struct filter_more {
   union {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
-    uint64_t allocator_room[3]; /* makes the union equally large on all machines: see WIDE */
+    uint64_t allocator_room[3]; /* gives the union the same size on all machines (see WIDE) */
   };
-  /* If the filter has neither a hash function nor a secret, the memory can end before these
-   * members: see filter_set_allocator(). */
+  /* If the filter has neither a hash function nor a secret, the members from `hash` on can be
+   * absent: see filter_set_allocator(). */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;
   WIDE const unsigned char *secret; /* for long keys (hash.h); NULL: the filter has no secret */
 };
 
-/* The head of every filter.  After creation only `operations` changes: a growing filter might get
- * other operations, which still work on all its earlier forms (bloom/layers.c,
+/* The head of every filter.  After creation only `operations` changes, when a filter grows.  The
+ * new operations also work on all earlier forms of the filter (bloom/layers.c,
  * cuckoo/generation.c). */
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
-   * FILTER_SECRET if it has a secret.  So calls know both without reading the struct.  NULL: the
+   * FILTER_SECRET if it has a secret.  So calls need not read the struct to know this.  NULL: the
    * filter has the system's allocator and XXH3, and needs no struct. */
   WIDE const char *more;
 };
@@ -189,7 +189,7 @@ static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
   return &filter_more(f)->allocator;
 }
 
-/* Returns the filter's allocator and hash function, not its secret, for every form of f->more. */
+/* Even if f->more is NULL, returns the filter's allocator and hash function, but not its secret. */
 static inline struct filter_more filter_more_of(const tamis_filter *f)
 {
   struct filter_more more = {.allocator = *filter_allocator(f)};
@@ -214,10 +214,9 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
  *   makes visible  that keys might be where only the new operations look
- *   if weakened    acquire would still make that visible to calls that are ordered by other means.
- *                  But if two threads each add a key and then look up the other's key, both could
- *                  miss, because one of them still uses the old operations.  On x86-64 both orders
- *                  are plain loads
+ *   if weakened    with acquire, two threads could each add a key, then look up the other's key,
+ *                  and both miss: one of them still uses the old operations.  Calls that other
+ *                  means order would see the new operations.  On x86-64 both orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {

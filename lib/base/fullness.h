@@ -11,30 +11,30 @@
  *      replaces SEARCHED by a mark, if          another search is worth while
  *      SEARCHED is still there
  *
- * Only one call at a time makes the search on the left.  It holds a lock: in a cuckoo filter the
- * growth stripe, in a window `opening`.  It writes SEARCHED and then reads buckets.  A call on the
- * right writes a bucket and then reads the state.  All these accesses are seq_cst.  So if a search
- * did not see that a lane was cleared, SEARCHED had been written before the right call read the
- * state.  The right call then removes SEARCHED, or the mark that has replaced it.
+ * Only one call at a time makes the search on the left, because it holds a lock: in a cuckoo filter
+ * the growth stripe, in a window `opening`.  If the search misses a cleared lane, the right call
+ * finds SEARCHED or the mark: the left call writes SEARCHED and then reads buckets, the right call
+ * writes a bucket and then reads the state, and all these accesses are seq_cst.  So if the search
+ * did not see the cleared lane, SEARCHED had been written before the right call read the state.
  *
  * The marks:
  *
  *    COPIES    A search has failed in a segment so empty that other searches might succeed: a
- *              few pairs of buckets have many keys, or many copies.  The add of one more copy, if
- *              it cannot be counted, is refused at once.  The add of an absent key still searches.
+ *              few pairs of buckets have many keys, or many copies.  An add of one more copy is
+ *              refused at once if the copy cannot be counted.  An add of an absent key searches.
  *    NO_PATH   No moves make room, but the filter can grow.  An add grows it without a search.
  *    FULL      An add is refused at once.
  *
  * Room can also come from outside the segment: memory when another segment is released, or lanes
  * when a period of a window ends.  A filter counts these events (fullness_rooms), and a mark holds
- * this count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
+ * the count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
  *
  * A segment that is nearly as full as planned also gets COPIES at first.  Each failed search adds 1
- * to the number of failures in the segment's word, and each search that finds room subtracts 2.  A
- * failure sets NO_PATH or FULL only when this number is at its maximum.
+ * to the number of failures in the segment's word, and each search that finds room subtracts 2.  In
+ * such a segment, a failure sets NO_PATH or FULL only when the number is at its maximum.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free.
- * In a small segment, most of which a search sees, one free lane is enough.  In a large one,
+ * In a small segment, most of which a search sees, one free lane is enough.  In a large segment,
  * several entries must leave first.  (A call whose key has a free lane in one of its buckets needs
  * no search, and ignores marks.)
  *
@@ -54,7 +54,7 @@
 
 typedef _Atomic uint32_t fullness;
 
-/* How many entries have left since the mark was set.  Relaxed: it decides only when to search. */
+/* How many entries have left since the mark was set.  Relaxed: only a hint when to search. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -75,15 +75,15 @@ static inline void fullness_begin(fullness_rooms *rooms)
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
- *   if weakened    a call might read the new count, but not the freed memory or lanes, and mark the
- *                  segment with this count; the mark would stay although there is room
+ *   if weakened    a call might read the new count, but miss the freed memory or lanes.  It would
+ *                  mark the segment with this count, and the mark would stay although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {
   atomic_fetch_add_explicit(rooms, 1, memory_order_release);
 }
 
-/* Returns the count.  A call must read it before it looks for room.
+/* Returns the count.  A call must do this before it looks for room.
  * ORDER fullness.counted (acquire)
  *   pairs with     fullness.count, whose comment says why
  *   checked by     mutants/rooms_read_relaxed */
@@ -95,7 +95,7 @@ static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
-  FULLNESS_FULL = 3, /* has the bit of NO_PATH, too: either mark says that no search finds room */
+  FULLNESS_FULL = 3, /* has the bit of NO_PATH, too: with either mark, no search finds room */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* added for each failure */
@@ -112,8 +112,8 @@ enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
  * ORDER fullness.search (seq_cst)
  *   pairs with     fullness.reset
  *   makes visible  to a call that clears a lane: that a search has begun
- *   if weakened    the search might miss a lane that a call clears, while the call misses SEARCHED:
- *                  the segment stays marked although it has room
+ *   if weakened    the search might miss a cleared lane while the call that cleared it misses
+ *                  SEARCHED: the segment stays marked although it has room
  *   checked by     mutants/full_mark_announced_relaxed */
 static inline void fullness_begin_search(fullness *full)
 {
@@ -152,15 +152,15 @@ static inline uint32_t fullness_state(const fullness *full)
 
 static inline void fullness_reset(fullness *full)
 {
-  if (fullness_state(full)) /* may lose a failure that another thread counts just now */
+  if (fullness_state(full)) /* the store may lose a failure that another thread counts just now */
     atomic_store_explicit(full,
                           atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_FAILURES,
                           memory_order_seq_cst);
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (While a search runs, the state can still be an older mark.  A search that
- * misses the cleared lane then sets a new mark, which stays although a few lanes are free.) */
+ * `buckets` buckets.  (If a search begins meanwhile and does not reach the cleared lane, its mark
+ * does not count the lane in `vacated`, and stays although a few lanes are free.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -188,7 +188,7 @@ static inline bool fullness_has_no_path(const fullness *full)
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* Whether the segment has this mark, with this count.  Relaxed as in fullness_has_no_path(). */
+/* True if the segment has this mark with this count.  Relaxed, as in fullness_has_no_path(). */
 static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
   uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes xxHash read words by memcpy().  Without this, with gcc, it reads them through a type that
- * can be unaligned but that must not alias other types.  If a caller has just written the key as
- * another type, gcc might move an inlined read before the write, and the hash is wrong.  Versions
- * of xxHash later than Debian's use may_alias.  memcpy() is right in all versions, and as fast.
+/* Makes xxHash read words by memcpy().  Otherwise, with gcc, xxHash would use a type that can be
+ * unaligned but that must not alias other types.  If a caller has just written the key as another
+ * type, gcc might move an inlined read before the write: the hash would be wrong.  Versions of
+ * xxHash later than Debian's use may_alias.  memcpy() is right in all versions, and as fast.
  * https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
@@ -35,13 +35,13 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
 
 /* Mixes a 64-bit value: every bit of the result depends on every bit of the value and the keys.
  *
- * The result is good enough if single bits of it are used.  Groups of its bits still show the
- * regularity of regular input, such as consecutive numbers, until the result has been multiplied
- * once more (docs/internals/bloom.md has the measurement).  So the geometries get lines and hash
- * strings from hash_spread(), or from the top of a product.
+ * A single bit of the result looks random.  Groups of its bits still show the regularity of regular
+ * input, such as consecutive numbers, until the result has been multiplied once more
+ * (docs/internals/bloom.md has the measurement).  So the geometries get lines and hash strings from
+ * hash_spread(), or from the top of a product.
  *
  * Both halves of the product are used: the high half brings the input's high bits down, the low one
- * its low bits up.  Two inputs get the same result with probability 2^-64, like two random numbers.
+ * its low bits up.  Two inputs get the same result with probability 2^-64, like random numbers.
  * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
  * Pelle Evensen's "moremur" (2019). */
 #define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)
@@ -64,7 +64,7 @@ static inline uint64_t hash_spread(uint64_t x)
 
 static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
 {
-  /* Two scrambled, distant steps of a Weyl sequence: keys of related seeds are unrelated. */
+  /* Mixes the seed with two constants, so that the keys of related seeds are unrelated. */
   return (struct hash_keys){.seed = seed,
                             .mix = {hash_spread(hash_fold(seed, UINT64_C(0x9E3779B97F4A7C15), 0)),
                                     hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
@@ -99,9 +99,9 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
   return XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, keys->seed);
 }
 
-/* The false-positive rate that `keys` keys cause through hashes alone.  A filter cannot distinguish
- * keys whose hashes are equal, or keys whose mixed hashes are equal.  Each case has the rate
- * keys * 2^-64.  The result is twice the sum, as a reserve for other chance matches. */
+/* The false-positive rate that the hashes of `keys` keys cause.  A filter cannot distinguish keys
+ * whose hashes are equal, or whose mixed hashes are equal.  Each case has the rate keys * 2^-64.
+ * The result is twice the sum of both, as a reserve for other chance matches. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

@@ -17,7 +17,7 @@ static int take_space(const struct live_file *new, const struct shared_file *fil
                      : tamis__shared_file_reserve(file, 0, new->reserved, NULL);
 }
 
-/* Writes the header and the blocks.  The file still begins with SAVED_UNFINISHED. */
+/* Writes the header and the blocks, with SAVED_UNFINISHED in place of the magic number. */
 static int write_unfinished(const struct live_file *new, const struct shared_file *file)
 {
   struct file_part to = {.file = file, .end = new->size};
@@ -38,7 +38,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
     return result;
   result = tamis__shared_file_write(file, SAVED_UNFINISHED, MAGIC, 0);
   if (result == TAMIS_OK)
-    result = tamis__shared_file_flush(file); /* a crash must not leave a file of zeros only */
+    result = tamis__shared_file_flush(file); /* so that a crash leaves no file of zeros only */
   if (result == TAMIS_OK)
     result = tamis__shared_file_resize(file, new->size);
   if (result == TAMIS_OK)
@@ -56,7 +56,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
 /* ORDER live.boot (acquire)
  *   pairs with     live.counted
  *   makes visible  that `mend` has corrected the counters and reserved the space
- *   if weakened    a process might use counters from before the correction
+ *   if weakened    a process might see that the file is mended, but use counters from before
  *   checked by     mutants/start_is_not_noticed (shows that *boot is read) */
 static uint64_t mended_at(const _Atomic uint64_t *boot)
 {

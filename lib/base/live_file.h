@@ -8,7 +8,7 @@
 #include "base/saved.h"
 #include "base/shared_file.h"
 
-/* Rounds up to a multiple of SAVED_ARRAY_ALIGNMENT, as each part of a live file begins at one. */
+/* Rounds up to a multiple of SAVED_ARRAY_ALIGNMENT, at which each part of a live file begins. */
 static inline uint64_t live_file_aligned(uint64_t at)
 {
   return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
@@ -24,14 +24,14 @@ struct live_file {
   unsigned n;              /* how many numbers */
   uint64_t numbers_at;
   uint64_t size;     /* the size of the whole file */
-  uint64_t reserved; /* the number of bytes, from the beginning, that get disk space */
+  uint64_t reserved; /* disk space is reserved for the bytes before this offset */
 };
 
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);
 
 /* After a restart of the machine, the file's counters may be out of date, and reserved space may be
- * lost.  The first process that opens the file then calls `mend`, while others wait.  *boot is in
- * the file, and identifies the start of the machine after which the file was last mended. */
+ * lost.  Then the first process that opens the file calls `mend`, while others wait.  *boot, in the
+ * file, identifies the start of the machine after which the file was last mended. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context);
 

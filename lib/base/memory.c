@@ -12,13 +12,14 @@
 enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* In bytes.  A block of this size or more is not cleared by memset(), because the first access to a
- * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor does posix_memalign() allocate it:
- * that function looks for a larger block, and so would not reuse a freed block of the same size,
- * such as the block of a split segment. */
+ * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  The block does not come from
+ * posix_memalign(), which looks for a larger block.  So posix_memalign() would not reuse a freed
+ * block of the same size, such as the block of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* calloc() does not touch memory that the kernel has just cleared, but aligns blocks only to 16
- * bytes.  So the next functions allocate more bytes, and store `start` before the aligned part. */
+/* calloc() does not touch memory that the kernel has just cleared, but aligns only to 16 bytes.  So
+ * the next functions allocate more bytes, and store `start` before the aligned part of the
+ * block. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -34,7 +35,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* If realloc() moves the block, the aligned part may begin elsewhere in it, and moves, too. */
+/* If realloc() moves the block, its aligned part may begin elsewhere: then moves the contents. */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];

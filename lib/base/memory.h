@@ -10,10 +10,10 @@
 #include <stdatomic.h>
 
 /* Returns `size` zero bytes aligned to 64 bytes, or NULL.  Without a user's allocator (allocate ==
- * NULL), a block of 4 KiB or more is not touched, unless malloc() reuses an earlier block: the
- * kernel clears its pages when they are first touched, so creating a large filter costs nothing in
- * advance.  Blocks of 2 MiB or more are mapped by mmap(), with huge pages if possible: if the TLB
- * does not cover the whole filter, huge pages save a TLB miss on most accesses. */
+ * NULL), a block of 4 KiB or more is not touched, unless malloc() reuses an earlier block.  The
+ * kernel clears each page at the first access, so a large filter costs nothing in advance.  Blocks
+ * of 2 MiB or more come from mmap(), with huge pages if possible.  Huge pages save a TLB miss on
+ * most accesses to a filter that the TLB does not cover. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
 /* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero.  This is
@@ -21,8 +21,8 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
 
 /* As tamis__memory_allocate(), for small blocks, of which there may be millions.  The system's
- * allocator aligns them to 16 bytes only: alignment to 64 would cost a hundred bytes for each
- * block.  A line of a filter can then lie in two cache lines, but these are soon cached. */
+ * allocator aligns such a block to 16 bytes only: alignment to 64 would cost a hundred bytes.  A
+ * filter's line can then lie in two cache lines, but both are soon cached. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
 /* Returns a larger block with the contents of `block`, and releases `block`.  The additional bytes
@@ -30,7 +30,7 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
  * be NULL, with size 0.  Large blocks from mmap() are not copied: the kernel moves their pages. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
-/* Makes a new block use small pages.  This is for a block for whose pages other calls wait: a huge
+/* Makes a new block use small pages, so that other calls wait less at its first accesses: a huge
  * page is cleared at once, which takes 0.1 ms, or 10 ms on a virtual machine whose host has yet to
  * find the memory.  Does nothing to a block of 32 MiB or more, for which huge pages are worth the
  * wait, or to a block from a user's allocator. */

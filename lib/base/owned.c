@@ -15,7 +15,7 @@
 
 /* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The handler
  * in the child initialises the lock, because another thread may have held it at the fork.  The list
- * of owners must be valid after each step, because the child uses it. */
+ * `owners` must be valid after each step, because the child uses the list. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
  * thread at a time name an owner; held while the list is changed or an owner is named. */
@@ -23,8 +23,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* pthread_atfork() has succeeded */
 
-/* Returns true if `file` is the owner's file.  Other code might have closed the owner's descriptor
- * by mistake, and opened another file with the same number. */
+/* Returns true if `file` is the owner's file.  If other code has closed the owner's descriptor by
+ * mistake, its number may now mean another file. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -40,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if this fails, is_same() returns true */
+    (void) tamis__shared_file_look(&file); /* after an error, is_same() still returns true */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -85,8 +85,8 @@ static void take_out(struct owner *owner)
 
 /* ---- names ---- */
 
-/* The second highest bit of a name is set, and the highest is not.  So a name is a valid file
- * offset, beyond any byte that programs lock for the file's contents. */
+/* A name is at least 2^62 and less than 2^63.  So a name is a valid file offset, beyond all bytes
+ * that programs might lock for a file's contents. */
 static const uint64_t name_bit = UINT64_C(1) << 62;
 
 static bool is_name(uint64_t name)
@@ -116,7 +116,7 @@ static int open_alive(struct owner *owner)
   return TAMIS_EIO;
 }
 
-/* The caller must hold the lock of the file.
+/* Claims a name, and says if no other process has a name.  The file's lock must be held.
  * ORDER owner.named (release)
  *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
@@ -181,7 +181,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   pthread_once(&once, register_handler);
   if (!handler_registered)
     return TAMIS_ENOMEM;
-  insert(owner); /* before the owner has a descriptor: a child of a fork must close that */
+  insert(owner); /* before owner->alive is open, which the child of a fork must close */
   return TAMIS_OK;
 }
 
@@ -195,7 +195,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Returns true if the owner with this name is dead.  Returns false if this is not certain. */
+/* Returns true if the owner with this name is certainly dead. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -213,15 +213,15 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire, as owned.lock.  (The dead owner wrote nothing after its lock on the name ended.) */
+/* Acquire, as in owned.lock.  (The dead process wrote nothing after the kernel freed its name.) */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
   return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the thread asks the kernel whether the owner is alive.  To ask takes little
- * time compared with the yield, which can last for the time slices of all running processes. */
+/* Before each yield, the thread asks the kernel whether the owner is alive.  That takes little time
+ * compared with a yield, which can last for the time slices of all running processes. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

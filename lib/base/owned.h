@@ -2,24 +2,24 @@
  *
  * Layer 1: locks that name their owners, in memory that processes may share.
  *
- * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed
- * leaves its name there.  So a process that waits for the lock asks whether the owner is alive.  If
- * the owner is dead, the waiter takes the lock over, and mends what is unfinished.
+ * Such a lock is a word: 0, or the name of the process that holds it.  A process that is killed
+ * leaves its name in the lock.  So a process that waits for the lock asks whether the owner is
+ * alive.  If the owner is dead, the waiter takes the lock over, and mends what is unfinished.
  *
  * The *name* of a process is a random number, which no other process ever has.  While the process
  * lives, it holds a lock of the kernel on one byte of the shared file: the byte whose offset is the
  * name, far beyond the end of the file.  (The kernel also locks bytes that a file does not have.)
- * The kernel releases that lock when the process ends, in whatever way.  No name is used twice, so
- * an owner that was found dead once stays dead.  A process that has only read access to the file
- * can take a read lock on any byte.  Then the offset of this byte cannot become a name.
+ * The kernel releases this lock when the process ends, in whatever way.  No name is used twice, so
+ * an owner that was found dead once stays dead.  A process that may only read the file can take a
+ * read lock on any byte.  The offset of such a byte cannot become a name.
  *
  * These are not the robust mutexes of the C library: such a mutex keeps addresses of its owner's
  * memory in the shared file, and the next owner and the kernel write to these addresses.
  *
- * A child that fork() makes is a process of its own, and gets a name when it first needs one.  It
- * must not keep its parent's lock in the kernel, so a handler closes the parent's descriptor in the
- * child.  (A child that clone(2) makes directly keeps that descriptor.  Then a killed parent looks
- * alive until the child ends, and a killed child looks alive until the parent ends.)
+ * The child of a fork is a process of its own, and gets a name when it first needs one.  The child
+ * must not keep its parent's kernel lock, so a handler closes the parent's descriptor in the child.
+ * (A child that clone(2) makes directly keeps that descriptor.  Then a killed parent looks alive
+ * until the child ends, and a killed child looks alive until the parent ends.)
  *
  * A process claims its name under the lock of the file.  So if a process that holds this lock finds
  * that no other process has a name, it may change the whole file.
@@ -45,7 +45,7 @@ struct owner {
   int alive;              /* descriptor that holds the kernel's lock on the name */
   uint64_t device, inode; /* identify the shared file */
   void (*forked)(struct owner *owner); /* called in the child of a fork */
-  struct owner *next; /* in the list of all owners of the process that share a file */
+  struct owner *next;                  /* the next owner of a shared file in this process */
 };
 
 enum { OWNER_ALONE = 1 }; /* the owner's name if the memory is not shared */
@@ -61,7 +61,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
 void tamis__owner_end(struct owner *owner);
 
 /* Gives the process a name for the file, unless the process has one.  If no other process has a
- * name, and `first` is not NULL, then calls `first`.  Processes that open the file wait meanwhile.
+ * name, then calls `first`, if not NULL, while processes that open the file wait.
  *   Errors  TAMIS_EIO (errno is EAGAIN if a process that may only read the file has locked it),
  *           and the errors of `first` */
 int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
@@ -70,7 +70,7 @@ int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *c
  * ORDER owner.name (acquire)
  *   pairs with     owner.named
  *   makes visible  the descriptor through which a waiter asks whether owners are alive
- *   if weakened    another thread might see the name, but ask through an older descriptor
+ *   if weakened    another thread might see the new name, but ask through an older descriptor
  *   checked by     mutants/owner_is_not_renewed (shows that a process renews its name) */
 static inline bool owner_has_name(const struct owner *owner)
 {
@@ -97,12 +97,12 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 /* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees the order that these locks make, because they are atomics.  To see which
- * threads wait, it and the model checker need annotations.  Locks in shared files have none. */
+/* ThreadSanitizer sees the order that these locks make, because they are atomics.  But it and the
+ * model checker need annotations to see which threads wait.  Locks in shared files have none. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
-/* Takes the lock.  Returns true if its owner was killed.  Then the caller must mend what that owner
- * has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
+/* Takes the lock.  Returns true if the last owner was killed: then the caller must mend what that
+ * owner has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
   OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));
@@ -120,11 +120,11 @@ static inline bool owned_held(const struct owned_lock *lock)
 /* ORDER owned.unlock (release)
  *   pairs with     owned.lock
  *   makes visible  all that was written under the lock
- *   if weakened    the next owner might miss an entry that the last owner wrote, and add it again
+ *   if weakened    the next owner might miss an entry of the last owner, and add the entry again
  *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {
-  assert(owner->file >= 0 || owned_held(lock)); /* other processes may damage a shared file */
+  assert(owner->file >= 0 || owned_held(lock)); /* any process may damage a lock in a shared file */
   OWNED_TSAN(__tsan_mutex_pre_unlock(lock, 0));
   atomic_store_explicit(&lock->owner, 0, memory_order_release);
   OWNED_TSAN(__tsan_mutex_post_unlock(lock, 0));

@@ -41,7 +41,7 @@ static inline size_t pages_round(size_t size)
 
 /* Returns a mapping that is aligned to huge pages, or NULL.  The kernel aligns mappings to small
  * pages only, so this function maps one huge page too many, and unmaps the parts before and after
- * the block.  munmap() later gets `size`, which may end within a page. */
+ * the block.  munmap() later gets `size`, and rounds it up to whole pages. */
 static inline void *pages_map(size_t size)
 {
   if (size > SIZE_MAX - 2 * pages_huge)
@@ -49,7 +49,7 @@ static inline void *pages_map(size_t size)
   size_t length = pages_round(size);
   char *start =
       mmap(NULL, length + pages_huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) { /* the block may still fit without the extra page, unaligned */
+  if (start == MAP_FAILED) { /* without the extra page, the block may fit, but unaligned */
     start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return start == MAP_FAILED ? NULL : start;
   }
@@ -75,7 +75,7 @@ static inline bool pages_move(void *block, size_t size, void *larger)
   return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
 }
 
-/* Below 32 MiB small pages are enough: the TLB of a processor covers 8 to 16 MiB of them. */
+/* Below 32 MiB small pages are enough: a processor's TLB covers 8 to 16 MiB of small pages. */
 static inline void pages_use_small(void *block, size_t size)
 {
 #ifdef MADV_NOHUGEPAGE

@@ -11,7 +11,7 @@ unsigned tamis__stripe_count(void)
 
 enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, BYTES_PER_SHARD = 512 };
 
-/* Returns 16 shards for each core, because threads that wait also own shards.  The limit is 64,
+/* Returns 16 shards for each core, because threads that wait also own shards, but at most 64,
  * because each sum reads all shards.  With more than 32 cores, returns 2 shards for each core. */
 static unsigned shards_of_machine(void)
 {

@@ -4,34 +4,35 @@
  *
  * R1  Nothing that a reader can use is released.  A grace period waits for two sorts of readers:
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It enters and
- *       leaves a read section by one plain store each.  A thread's first call registers it.
+ *       leaves a read section by one plain store each.  The thread's first call registers it.
  *     - A *counted reader* is counted while it is inside a section (counted.h).  These are threads
  *       that liburcu must not know of: those for which liburcu has no memory (it would end the
  *       process), and all threads of a forked child.  No thread is registered inside a section.
- * R2  No call waits for a reader, and no call is a cancellation point.  The lock below is held for
- *     a few steps.  While it is held, the library calls nothing that could wait, take another lock
- *     or enter the kernel: not liburcu, not malloc (so not pthread_create), no callback, no signal
- *     to a condition.  Conditions are signalled after the lock has been released.  No signal is
- *     lost: the request was written under the lock, so the waiting thread either sees the request
- *     before it sleeps, or already sleeps when the signal comes.  A late signal does no harm.
+ * R2  No call waits for a reader, and no call is a cancellation point.  waiter.lock is held for a
+ *     few steps.  While it is held, the library calls nothing that could wait, take another lock or
+ *     enter the kernel: not liburcu, not malloc (so not pthread_create), no callback.  Conditions
+ *     are signalled after the lock has been released.  No signal is lost: a request is written
+ *     under the lock, so the waiting thread either sees the request before it sleeps, or already
+ *     sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
- *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
- *     our lock anew, and no function of liburcu that takes a lock is called again: its locks might
- *     stay held for ever.  The child's threads are counted readers, and its grace periods wait only
- *     for those.  The data under our lock are valid after every step: the numbers only grow, the
- *     child begins a new grace period even if the parent's thread was in one, and this_order()
- *     explains the lists.  If the forking thread was inside as a registered reader, it is also
- *     counted until that section ends.
+ *     have vanished at an arbitrary step, and may have held any lock.
+ *     - waiter.lock: the child's handler initialises it.  The data under it are valid after every
+ *       step: the numbers only grow, the child begins a new grace period even if the parent's
+ *       thread was in one, and this_order() explains the lists.
+ *     - Locks of liburcu might stay held for ever, so the child calls no function of liburcu that
+ *       takes a lock.  The child's threads are counted readers, and its grace periods wait only for
+ *       those.  If the forking thread was inside as a registered reader, it is also counted until
+ *       that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     Unloading waits until all readers have left, because the library's thread, which waits for
- *     them, will return to the library's code.  The end of the process waits for at most a second,
+ *     Unloading waits until all readers have left, because the library's thread waits for them, and
+ *     then returns to the library's code.  The end of the process waits for at most a second,
  *     because a reader might stay inside for ever.  liburcu is kept loaded, because it has code to
- *     run at the end of each thread that it knows.
+ *     run at the end of each registered thread.
  * R5  If the system refuses a thread or membarrier, retired memory is kept until the system permits
- *     them.  Registered readers rely on membarrier for their barriers, and liburcu ends the process
- *     when membarrier is refused.  A seccomp filter can refuse it at any time, so the library tries
- *     membarrier before each grace period.  If a seccomp filter is installed for all threads while
- *     liburcu waits, the process still ends.
+ *     both.  Registered readers rely on membarrier for their barriers, and liburcu ends the process
+ *     when membarrier is refused.  A seccomp filter can refuse membarrier at any time, so the
+ *     library tries membarrier before each grace period.  If a seccomp filter is installed for all
+ *     threads while liburcu waits, liburcu still ends the process.
  */
 #include "base/reclaim.h"
 
@@ -54,9 +55,9 @@ static const int64_t idle_time = SECOND; /* without requests for this time, the 
 /* After a grace period the thread looks for requests at intervals from first_look to last_look. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the longest that an exit waits */
-static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
-/* While it waits for counted readers, the thread sleeps for times from first_nap to longest_nap. */
+static const int64_t exit_time = SECOND;    /* the longest that the end of the process waits */
+static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
+/* While the thread waits for counted readers, it sleeps for first_nap to longest_nap at a time. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
@@ -75,7 +76,7 @@ static struct {
   uint64_t wanted;            /* the number of the latest grace period that a filter needs */
   uint64_t started, elapsed;  /* the last grace period that has begun, and the last that is over */
   bool running;               /* the waiting thread exists, or is about to be started */
-  bool looking;               /* the thread sleeps, but soon looks for requests even unsignalled */
+  bool looking;               /* the thread sleeps, but will soon look for requests by itself */
   bool unjoined;              /* `thread` must be joined after it has ended */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
@@ -97,11 +98,11 @@ static struct counted_readers counted;
 static _Thread_local struct {
   _Atomic uint64_t *counter; /* the counter to which the thread has added 1; NULL: none */
   unsigned depth;            /* the number of sections inside the thread's outermost section */
-  bool inherited; /* entered the outermost section as a registered reader, before a fork */
+  bool inherited;            /* the outermost section began before a fork, as a registered one */
 } own DIRECT_TLS;
 
-/* Two NULLs.  tamis__reader points to the first in a thread that is not registered, and to the
- * second in a registered thread that cannot use registered_reader_enter(). */
+/* Two NULLs.  In threads that are not registered, tamis__reader points to the first; in registered
+ * threads that cannot use registered_reader_enter(), it points to the second. */
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
@@ -117,7 +118,7 @@ static struct urcu_bp_reader **registered_reader(void)
 {
 #ifdef TAMIS_INLINE_READERS
   return urcu_bp_has_sys_membarrier ? &urcu_bp_reader : &tamis__no_reader[1];
-#else /* liburcu's functions find the reader themselves, and any pointer but NULL will do */
+#else /* liburcu's functions find the reader themselves: any pointer but NULL will do */
   static char somewhere;
   static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
   return &known;
@@ -154,8 +155,8 @@ static unsigned own_shard(void)
 }
 
 /* Returns true if the calling thread, which must have been registered, is in a registered section.
- * The inlined code takes no lock of liburcu.  liburcu's function may take a lock: it registers an
- * ending thread again if the thread is not registered any more. */
+ * With TAMIS_INLINE_READERS, takes no lock.  Otherwise liburcu may take its lock, to register an
+ * ending thread that is not registered any more. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -172,7 +173,7 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() can end a section that was open at a fork, but does not uncount it.  So
+/* registered_reader_leave() may end a section that was open at a fork, but does not count down.  So
  * the thread leaves the counter when it next enters a section or uses a backlog. */
 static void inherited_section_end(void)
 {
@@ -243,7 +244,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header declares the variable */
+#ifndef TAMIS_INLINE_READERS /* if defined, liburcu's header declares the variable */
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
@@ -287,7 +288,7 @@ static void sleep_while_refused_locked(void)
 }
 
 /* Waits for a grace period, and releases the lock meanwhile.  Returns false if the grace period has
- * not ended: the system refused to wait for the readers, or the thread must end. */
+ * not ended, because the system refused membarrier, or because the thread must end. */
 static bool grace_period_locked(void)
 {
   uint64_t number = ++waiter.started;
@@ -305,9 +306,9 @@ static bool grace_period_locked(void)
 }
 
 /* Waits for a request.  Returns false if the thread must end, for instance after idle_time.
- * A system call that wakes the thread takes longer than all other steps of a segment's split.  So
- * while requests come often, the thread looks for them without a signal, and only a caller in a
- * hurry wakes the thread. */
+ * The system call that wakes the thread takes longer than all other steps of a segment's split.  So
+ * while requests come often, only a caller in a hurry wakes the thread.  Otherwise the thread looks
+ * for requests by itself. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -322,7 +323,7 @@ static bool request_comes_locked(void)
 }
 
 /* The waiting thread.  It ends when membarrier is refused, because a seccomp filter might restrict
- * this thread but not a new one.  Its last signal wakes stop(), which joins it. */
+ * this thread but not the next one.  The last signal wakes stop(), which joins this thread. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -462,9 +463,9 @@ void tamis__backlog_destroy(struct backlog *backlog)
 }
 
 /* A fork can come after any step of another thread.  The child continues with the lists as they
- * are, and with a new lock.  In the order of the steps, no block is ever in two lists.  The
- * compiler must keep this order, so that a child that sees the effect of a step also sees all
- * earlier steps.  The child never releases a block that the other thread had taken off a list. */
+ * are.  After each step, no block is in two lists.  The compiler must keep the order of the steps,
+ * so that a child that sees the effect of a step also sees all earlier steps.  If the other thread
+ * had taken a block off a list, the child never releases the block. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -563,7 +564,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* A large backlog means that the waiting thread or a reader lacks a core.  A pause frees a core. */
+/* If the backlog is large, the waiting thread or a reader lacks a core: pauses to free a core. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {

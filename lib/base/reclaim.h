@@ -13,16 +13,16 @@
  *      drain:              ◄──── elapsed ───── all have left  ◄───────  leave
  *        release ◄─────────┘
  *
- * A block that has been unlinked is retired into its filter's backlog.  It is released after a
- * grace period: a stretch of time in which every reader that was inside at its beginning has left.
- * No caller waits for a grace period: one thread of the library does.  The first request starts the
- * thread, and it ends after a second without requests.  (After each grace period it looks for the
- * next request for a moment: see request_comes_locked().)  The thread releases nothing: later calls
- * of the filter do, so the user's allocator is called from the user's calls only.
+ * A block that has been unlinked is retired into its filter's backlog.  The block is released after
+ * a grace period: a stretch of time in which every reader that was inside at its beginning has
+ * left.  No caller waits for a grace period: one thread of the library does.  The first request
+ * starts the thread, which ends after a second without requests.  (After each grace period the
+ * thread looks for the next request for a moment: see request_comes_locked().)  The thread releases
+ * nothing: later calls of the filter do, so only the user's calls use the user's allocator.
  *
  * Grace periods are numbered.  If n is the last one that has begun, a block that is retired now
  * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps one
- * number and two lists of blocks, and the thread needs neither.  (The library does not use
+ * number and two lists of blocks, which the waiting thread does not use.  (The library does not use
  * call_rcu(), which would allocate, and would end the process if it could not start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
@@ -36,9 +36,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* TAMIS_INLINE_READERS: the build has found that liburcu's reader has the form that
+/* The build defines TAMIS_INLINE_READERS if liburcu's reader has the form that
  * registered_reader_enter() expects.  Without this macro, the library calls liburcu's functions.
- * Builds for three tools leave it undefined: TSan must not see the barriers of the inlined steps,
+ * The macro is undefined for three tools: TSan must not see the barriers of the inlined steps,
  * UBSan finds that liburcu's readers are less aligned than declared, and an analyzer does not know
  * what liburcu registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
@@ -58,9 +58,9 @@ extern char tamis__readers; /* stands for all readers in TSan, as liburcu has no
  * No memory that a reader can reach is released while the reader is inside.  A reader may read only
  * the memory of filters whose backlog was created before the reader entered. */
 
-/* Points to the pointer to the calling thread's entry in liburcu's registry: liburcu's own variable
- * if the thread is registered, otherwise one of the NULLs in tamis__no_reader.  (Each thread finds
- * liburcu's variable once, because that needs a function call into the other library.) */
+/* *tamis__reader is the pointer to the calling thread's entry in liburcu's registry.  In a
+ * registered thread it is liburcu's own variable, otherwise a NULL in tamis__no_reader.  (Each
+ * thread finds liburcu's variable once, because that needs a function call into liburcu.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
@@ -75,14 +75,14 @@ extern _Thread_local unsigned tamis__read_sections;
 /* What reader_enter() returns, for reader_leave(). */
 typedef struct urcu_bp_reader *reader_token;
 
-/* These two functions work for every thread, on every system.  A thread's first call registers the
- * thread with liburcu, which takes a lock to insert it into a list. */
+/* The next two functions work for every thread, on every system.  A thread's first call registers
+ * the thread with liburcu, which takes a lock to insert the thread into a list. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* Enters a section in the usual case: the thread is registered, and membarrier, which the waiting
- * thread calls, makes the readers' barriers.  To enter and to leave then take one plain store each,
- * to the thread's own memory.  In any other case returns NULL, and does nothing.
+/* Enters a section in the usual case: the thread is registered, and readers need no barriers
+ * because the waiting thread calls membarrier.  To enter and to leave then take one plain store
+ * each, to the thread's own memory.  In any other case returns NULL, and does nothing.
  *
  * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
  * lower half of the reader's counter says how many sections the reader is in. */
@@ -142,11 +142,11 @@ static inline void reader_leave(reader_token reader)
 /* How a thread had entered its section before a pause, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
-/* Leaves the thread's read section.  `inside` must say whether the library has entered it.  (Stays
- * in a section that the program itself has entered by calls of liburcu.) */
+/* Leaves the read section that the library has entered.  `inside` is false if there is none.  (A
+ * section that the program itself has entered by calls of liburcu stays open.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
-/* Enters the section again.  The section ends as it would have ended without the pause. */
+/* Enters the section again.  The caller must leave it as it would without the pause. */
 void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */
@@ -176,7 +176,7 @@ struct backlog {
   uint64_t grace_period;
 };
 
-/* Must be called before a filter is created that might get a backlog later, because its readers
+/* Must be called before a filter is created that might get a backlog later: the filter's readers
  * might be inside when the process is forked.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
@@ -188,15 +188,15 @@ bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void
  * failed tamis__backlog_init(). */
 void tamis__backlog_destroy(struct backlog *backlog);
 
-/* Retires a block that later readers cannot reach.  `hurry` says that its memory is needed soon. */
+/* Retires a block that later readers cannot reach.  `hurry`: the block's memory is needed soon. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry);
 
 /* Releases the blocks that no reader can see any more.  Returns true if it has released one. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
-/* As tamis__backlog_drain(), for a caller that needs the memory of all blocks: the grace period of
- * the others begins at once. */
+/* As tamis__backlog_drain(), for a caller that needs the memory of all blocks: the next grace
+ * period begins at once. */
 bool tamis__backlog_hurry(struct backlog *backlog);
 
 #endif
