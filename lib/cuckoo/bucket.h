@@ -56,10 +56,9 @@ static inline unsigned bucket_age(const struct lane_shape *s, uint64_t entry)
  * if it equals `entry` in all bits that the lane still knows.
  *
  * In each lane, x ^ (x - 1) selects the marker and the bits below it, which are the unknown bits.
- * Before the subtraction the highest bit of each lane is set, so that no lane borrows from another,
- * not even an empty lane.  An empty lane knows no bits, so the comparison finds no difference in
- * it; the last line excludes empty lanes.  (Where entries do not age, `entry` is never 0, so an
- * empty lane does not match.) */
+ * Each lane's highest bit is set before the subtraction, so no lane borrows from the next one.  An
+ * empty lane has no known bits and so never differs from `entry`; lanes_in_use(s, value) excludes
+ * it.  (If entries do not age, `entry` is never 0, so lanes_equal() selects no empty lane.) */
 static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   if (!s->ages)
@@ -69,18 +68,18 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
   return lanes_in_use(s, value) & ~lanes_in_use(s, difference);
 }
 
-/* Returns 0 if no lane matches, otherwise another number.  This takes half as many steps as
- * bucket_match().  Every entry must know at least one bit.
+/* Returns 0 only if no lane matches.  Takes half as many steps as bucket_match().  Every entry in
+ * `value` must know at least one bit.
  *
- * In each lane, `differs` - `unknown` is the difference in the known bits.  Subtracting 1 from it
- * borrows only if it is 0, that is, if the lane matches or is empty.  The borrow sets the highest
- * bit of the lane.  Lanes in which `differs` has the highest bit are excluded: their entry differs
- * in that bit, or they are empty, so that all their bits are unknown.
+ * In each lane, `differs` - `unknown` has the known bits that differ from `entry`.  This value is 0
+ * if the lane matches or is empty.  Only then does the subtraction of 1 borrow, and set the lane's
+ * highest bit.  `& ~differs` excludes the lanes in which `differs` has the highest bit: the entry
+ * differs in that bit, or the lane is empty.
  *
  * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
- * unknown, so the difference in the next lane is even.  An even number borrows only if it is 0,
- * whether 1 or 2 is subtracted.  If entries do not age, the lowest lane of the result is a match,
- * and the lanes above it may be wrong. */
+ * unknown, so the value in the next lane is even.  An even value borrows only if it is 0, whether 1
+ * or 2 is subtracted.  If entries do not age, only the lowest lane in the result is certain to
+ * match. */
 FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;
@@ -91,17 +90,17 @@ FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t valu
 
 /* ---- splits ---- */
 
-/* The set of lanes whose entries a split gives to the child for fingerprints that begin with 1. */
+/* The lanes whose entries a split puts into child 1: the first bit of these entries is 1. */
 static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
 {
   return value & s->high;
 }
 
-/* The bucket that a split writes into the child for fingerprints that begin with `bit`.  Entries
- * stay in their lanes, one step older; all other lanes are empty.  Each entry must know a bit. */
+/* The bucket that a split writes into child `bit`, which gets the entries whose first bit is `bit`.
+ * They stay in their lanes, one step older.  Each entry must know at least one bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
-  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest`: the lanes' lower bits */
+  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest`: without highest bits */
   uint64_t of_ones = ones - (ones >> (s->width - 1));
   return (rest & (bit ? of_ones : ~of_ones)) << 1;
 }

@@ -4,33 +4,33 @@
  *
  *    count(x) = the number of entries that match x, plus their counted copies, in all generations
  *
- * An add of x writes an entry that matches x, or counts a copy with such an entry.  A remove of x
- * takes out such an entry or copy.  So each add or remove of x changes count(x) by one.  Moves,
- * splits, folds and new generations do not change count(x).  An add of another key changes it only
- * if that key's entry matches x.  In a join entries lose a known bit, so more of them may match x.
- * count(x) is never less than the number of copies of x that were added and not removed, because
- * each of these copies has an entry or a counted copy of its own ([E] in snapshot.c).
+ * An add of x adds an entry that matches x, or a counted copy of one.  A remove of x takes out a
+ * matching entry or counted copy.  So each add or remove of x changes count(x) by one.  Moves,
+ * splits, folds and new generations do not change count(x).  An add of another key y changes
+ * count(x) only if y's entry matches x.  In a join entries lose a known bit, so more of them may
+ * match x.  count(x) is never less than the number of copies of x that were added and not removed,
+ * because each of these copies has an entry or a counted copy of its own ([E] in snapshot.c).
  *
- * [K] For an absent key the call takes no lock: it is a look-up that misses, and takes effect when
- *     the look-up does ([D] in lookup.c).
+ * [K] If the key is absent, the call takes no lock: its look-up misses, and the call takes effect
+ *     when the look-up does ([D] in lookup.c).
  *
- *     Otherwise the call takes the stripes of the key's bucket pairs, generation by generation, and
- *     reads the number of generations again under them.  Every entry that matches the key is in one
- *     of these pairs, and a call that changes such an entry or its counted copies holds the stripe
- *     of the bucket.  If a segment has left the directory, tamis__lock_pairs() begins again.  So
- *     count(x) does not change while the stripes are held, and the call takes effect then.  (A
- *     plain add in a fixed filter holds no stripe: [O] in insert.c says which call comes first.)
+ *     Otherwise tamis__lock_pairs() takes the stripes of the key's bucket pairs, generation by
+ *     generation, then reads the number of generations again.  Every entry that matches the key is
+ *     in one of these pairs.  Other calls change such an entry or its counted copies only with the
+ *     stripe of the entry's bucket.  So count(x) does not change while the stripes are held: the
+ *     call takes effect then.  (A plain add in a fixed filter holds no stripe: [O] in insert.c says
+ *     which call comes first.)
  *
- *     One case remains: a generation without a segment for the key has no stripe to take.  An older
- *     generation never gets a segment at the key's root.  The newest generation may get one as soon
- *     as the call has read that there is none.  Then the call takes effect at that read, because it
- *     holds the stripes of all older generations by then.
+ *     A generation without a segment for the key has no stripe to take.  If this generation is not
+ *     the newest, it never gets a segment at the key's root.  The newest generation may get one
+ *     after the call has read that there is none.  Then the call takes effect at that read, when it
+ *     already holds the stripes of all older generations.
  *
- *     A call could not count without locks.  An entry that a thread is moving is in both its
- *     buckets, for a long time if that thread is descheduled, and looks like two copies.
+ *     Without locks, a call could count an entry twice: while a thread moves an entry, the entry is
+ *     in both its buckets, for a long time if that thread is descheduled.
  *
- * The call also takes the lock of the duplicate counts, because the counts of 256 buckets share a
- * block, and writers of the other buckets hold other stripes.
+ * The call also takes the lock of the duplicate counts: 256 buckets share a block of counts, and a
+ * call that changes the count of another bucket holds other stripes.
  */
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"

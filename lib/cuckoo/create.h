@@ -7,15 +7,15 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes for a user's own allocator or hash function: a struct filter_more or its first part. */
+/* The size of a struct filter_more or, without `own_hash`, of a tamis_allocator or nothing. */
 uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */
 uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t more_bytes);
 
-/* Creates a filter whose first generation has no segments yet and, if it has several roots, no
- * directory; or returns NULL with the reason in *result.  If `apart` is set, the segments are in a
- * mapped file, so the filter's block has no segment. */
+/* Creates a filter whose first generation still lacks its segments and, with several roots, its
+ * directory.  After an error, returns NULL with the reason in *result.  If `apart` is set, the
+ * segments are in a mapped file, so the filter's block has no home. */
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_options *o,
                                    const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
                                    int *result);

@@ -63,8 +63,8 @@ static int plan(const tamis_options *o, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call of cuckoo_shards() reads files about the system's cores.  In a small filter
-     * that grows, this would be the longest step of growth. */
+    /* The first call of cuckoo_shards() reads system files about the cores.  It is made here,
+     * because it would be the longest step of a small filter's growth. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -80,8 +80,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each plan, in ascending order.  (A lower rate may even need fewer bytes:
- * a filter that splits less often has smaller directories.) */
+/* Tries the lowest rate of each plan, in ascending order.  (It tries all, because a higher rate can
+ * need more bytes: a filter that splits more often has larger directories.) */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -90,7 +90,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
-    /* Slightly above the plan's lowest rate, so that rounding does not select the plan below. */
+    /* Slightly above the plan's lowest rate, so that rounding does not exclude this plan. */
     trial.fpp = fmax(rate, lowest) * (1 + 1e-9);
     result = bytes_for(&trial, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
@@ -171,7 +171,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes of `segments` segments; with `full`, only those in use when the segments are full. */
+/* The lanes in `segments` segments or, with `full`, the lanes in use when these are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -182,13 +182,13 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* a split may come between the loads */
+  later = later < segments ? later : segments; /* `segments` was read before `later` */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 
-/* The present rate of a generation.  It reaches its planned rate when it is full and all its
- * segments have split up to the limit.  With fewer splits, the entries have lost fewer bits.  With
- * fewer entries, fewer can match.  A key whose root has no segment matches no entry. */
+/* The present rate of a generation.  A generation has its planned rate when all its segments are
+ * full and have split up to the limit.  After fewer splits, entries have lost fewer bits.  Fewer
+ * entries can match fewer keys.  A key whose root has no segment matches no entry. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

@@ -45,8 +45,8 @@ static inline directory_value directory_value_of(struct segment *segment)
 /* ORDER directory.load (seq_cst)
  *   pairs with     directory.publish
  *   makes visible  the segment's contents
- *   if weakened    acquire would still make them visible, but a look-up could miss an add that
- *                  another thread has finished in a new segment (ORDER word.put)
+ *   if weakened    acquire would still make the contents visible.  But two threads could each add a
+ *                  key to a new segment and then both miss the other's key (ORDER word.put)
  *   checked by     mutants/segment_published_relaxed, mutants/directory_load_acquire */
 static inline directory_value directory_load(const directory_entry *entry)
 {
@@ -118,8 +118,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* Returns the value of the directory entry to which an index leads.  A caller of this or a later
- * function must be a reader, hold a growth stripe of the index, or exclude changes otherwise. */
+/* Returns the value of an index's directory entry.  Callers of this and later functions must be
+ * readers, hold a growth stripe of the index, or exclude all changes. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -158,7 +158,7 @@ static inline bool generation_has_one_root(const struct generation *generation)
 }
 
 /* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
- * ascending order.  If the filter has no growth, cuckoo.own_growth replaces all stripes. */
+ * ascending order.  If cuckoo.growth is NULL, the lock cuckoo.own_growth replaces them. */
 struct growth_stripes {
   struct lock *first;
   unsigned count;
@@ -188,8 +188,8 @@ static inline void growth_unlock(struct growth_stripes held)
     lock_release(&held.first[i]);
 }
 
-/* Takes the stripes that growth_stripes_of() returns.  The growth is created under
- * cuckoo.own_growth, so no other call can create it while this call holds that lock. */
+/* Takes the stripes that growth_stripes_of() returns.  While a call holds cuckoo.own_growth, no
+ * other call can create the struct cuckoo_growth. */
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
@@ -216,8 +216,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Marks a root, before its first segment is published.  Relaxed: a thread must find the segment
- * only after an add to it has returned, and then also sees the mark, which is older. */
+/* Sets a root's mark before the root's first segment is published.  Relaxed: a traversal must find
+ * the segment only after an add to it has returned; the mark is older than this add. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -244,7 +244,7 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
   uint64_t first; /* the first index of the current segment */
-  uint64_t count; /* how many indices the segment has or, without a segment, the root */
+  uint64_t count; /* the number of indices of the segment, or of a root without segment */
 };
 
 /* Returns the next segment of a generation in the order of the directory, or NULL after the last
@@ -289,14 +289,14 @@ struct bucket_pair {
 /* Finds a key's bucket pair.  The directory led to this pair at one instant during this call, the
  * *moment* of the pair:
  *
- *    If the root's array is still in place when this call reads its entry, the moment is this read.
+ *    If the root still has this array when the call reads the entry, the moment is this read.
  *
- *    Otherwise the array was replaced after this call read the root's word.  A replaced array does
- *    not change, so its entry leads to the segment S that it led to when the array was replaced.
- *    The moment is the replacement of the array.  If the replacement removed S from the directory,
- *    as when a root becomes a single segment, the moment is just before the replacement.
+ *    Otherwise another thread has replaced the array since this call read the root's word.  A
+ *    replaced array does not change, so its entry leads to the segment S to which it led when the
+ *    array was replaced.  So the moment is the replacement of the array.  If this took S out of the
+ *    directory, as when a root becomes a single segment, the moment is just before the replacement.
  *
- * Before the directory stops leading to a segment, the segment is marked and changes no more.
+ * A segment is marked and changes no more before the directory stops leading to it.
  *
  * `g` is the generation's geometry.  If parts of it are constants, the code is shorter. */
 FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
@@ -313,7 +313,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* the same value, but the compiler loads g->fixed_shift earlier */
+  shape.shift = g->fixed_shift; /* equals shape.shift; the compiler loads fixed_shift earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
@@ -360,7 +360,7 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
 }
 
 /* Returns true if the directory still leads to the pair.  A caller that is not a reader must hold a
- * growth stripe of the index: if the root's word has not changed, the stripe keeps the array. */
+ * growth stripe of the index.  (Then the array of an unchanged root's word still exists.) */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

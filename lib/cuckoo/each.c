@@ -8,13 +8,13 @@
  *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another)
  *                └─► ...
  *
- * The prefetching does not affect the answers: the look-up in each filter reads the directory, the
- * stripe, the buckets and, after a miss, the number of generations, in the order of the straight
- * path in lookup_fast.c.  A filter of several generations is never alike: it has other operations.
- * If a filter opens its second generation during the call, the general path looks a missed key up
- * again.
+ * The prefetching does not affect the answers, because each look-up reads the directory again.
+ * Then it reads the stripe, the buckets and, after a miss, the number of generations, in the order
+ * of lookup_fast.c.  A filter of several generations has other operations, so it is never alike.
+ * If a filter opens its second generation during the call, the general path (lookup.c) repeats a
+ * look-up that missed.
  *
- * The look-ups of a block of filters share a read section, which is short and never waits.
+ * The look-ups in EACH_BLOCK filters share a read section, which is short and never waits.
  */
 #include "cuckoo/lookup.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first copies the entry
- * into the new lane, so that no plain add can fill this lane.  Then it moves the entry's count.
+ * into the new lane, so that no plain add can fill this lane.  Then it moves the count of copies.
  */
 
 #include "cuckoo/segment.h"
 #include "table/search.h"
 
-/* A growable filter searches fewer buckets, because its read sections delay grace periods. */
+/* Fewer than in a fixed filter: grace periods wait for the read section in which the search is. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
 /* ---- search of a path ---- */
@@ -17,7 +17,7 @@ struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  /* The fingerprint bits that an entry never loses are `known` | entry >> `shift`. */
+  /* The fingerprint bits that an entry never loses, as a number: known | entry >> shift. */
   uint64_t known;
   unsigned shift;
 };
@@ -75,13 +75,13 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
   struct stripe *stripe_from = stripe_of_bucket(g, segment, move->from);
   uint64_t from = word_load(&words[move->from]), to = word_load(&words[move->to]);
   uint64_t room = lanes_empty(&g->shape, to);
-  if (!move->entry) /* the search met a lane that had just become free */
+  if (!move->entry) /* the lane was free when search_trace() read it */
     return TAMIS_ABSENT;
   if (lane_get(&g->shape, from, move->lane) != move->entry || !room || stripe_has_left(stripe_from))
     return TAMIS_ABSENT;
   struct lane old = {move->from, move->lane}, new = {move->to, lanes_first(&g->shape, room)};
   if (word_replace(&words[move->to], to, lane_put(&g->shape, to, new.lane, move->entry)) != to)
-    return TAMIS_ABSENT; /* a plain add has filled a lane of the bucket */
+    return TAMIS_ABSENT; /* a plain add has changed the bucket move->to */
   HOOK(cuckoo_entry_copied);
   int result = TAMIS_OK;
   if (has_duplicates(segment))

@@ -6,10 +6,10 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* A fold releases the stripes after this many buckets, which take about as long as a split. */
+  /* A fold releases the stripes after this many buckets, after about the time of a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32, /* the part of all lanes that copies must take for a fold: 1 / 32 */
-  MANY_COPIES = 8        /* lanes that they must take beyond that part and false positives */
+  MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes */
+  MANY_COPIES = 8        /* plus this many lanes, plus the lanes of false positives */
 };
 
 /* ---- how many copies there are ---- */
@@ -19,7 +19,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: the number is an estimate.  The limit keeps it from reaching the bit COUNTS_COPIES. */
+/* Relaxed: the number is an estimate.  The limit keeps the number below the bit COUNTS_COPIES. */
 void tamis__note_copy_in_lane(struct segment *segment)
 {
   if (lanes_of_copies(segment) < COUNTS_COPIES / 2)
@@ -87,9 +87,9 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* new segments count copies, too */
+  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* then new segments count copies */
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
-  if (result == TAMIS_OK) /* folded copies do not count towards the next fold */
+  if (result == TAMIS_OK) /* then no copies are left in lanes */
     atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
   else if (!counted)
     atomic_fetch_and_explicit(&segment->copying, ~(uint32_t) COUNTS_COPIES, memory_order_relaxed);

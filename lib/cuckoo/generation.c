@@ -126,7 +126,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* with the number that it will have */
+  init(generation, g, cuckoo_generations(c), true); /* its number once it is appended */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     *result = tamis__generation_provide_directory(c, generation);
@@ -147,8 +147,8 @@ void tamis__generation_use_block(struct cuckoo *c, void *block)
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
     if (SMALL(false, true))
-      tamis__segment_init(g, segment); /* in other builds, zeroed memory is a valid segment */
-    /* The depth is 0, so the value is the address.  To read the depth would touch a new page. */
+      tamis__segment_init(g, segment); /* normal builds skip this: zeroed memory is valid */
+    /* As the depth is 0, the value is the address.  (To read the depth would touch a new page.) */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
   generation->segments = roots;

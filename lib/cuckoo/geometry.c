@@ -17,7 +17,7 @@ enum {
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
   MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers and 4 stripes */
-  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: an array is then copied in 0.1 ms */
+  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0, whose arrays are copied in 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
   SURE_DEPTH = SMALL(7, 4),   /* limit_depth() lowers no depth limit below this one */
   MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
@@ -48,7 +48,7 @@ static unsigned width_number(unsigned width)
   return i;
 }
 
-/* Returns the load factor of full segments.  A fixed filter searches more thoroughly for room. */
+/* Returns the load factor of full segments.  (A fixed filter searches for room thoroughly.) */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
   return tamis__table_load(g->shape.lanes, !g->shape.ages);
@@ -69,17 +69,17 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 /* ---- the uneven split ----
  *
  * Segments with equal shares of the keys fill up, and split, at about the same time.  Just after
- * these splits, the filter takes twice the memory that its keys need.  The shares of the classes of
- * the uneven split have a ratio of the square root of 2.  So while the number of keys doubles, the
- * segments of one class split first, and later the segments of the other class.  The segments then
- * have room for at most 1.76 times their keys instead of twice; the mean stays 1 / ln 2, or 1.44.
+ * that, the filter takes twice the memory that its keys need.  So one split is uneven, in a ratio
+ * of the square root of 2 to 1.  While the number of keys doubles, segments with the larger share
+ * split first, and those with the smaller share later.  All segments together then have room for at
+ * most 1.76 times their keys, not twice; the mean stays 1.44, or 1 / ln 2.
  *
- * Where the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise
- * the uneven split is the last split that the rate allows with lanes of this width.  Its children
- * have the next wider lanes, which cost memory but hardly any rate. */
+ * If the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise the
+ * uneven split is the last split that the rate allows with lanes of the present width.  The
+ * children of this split have the next wider lanes, which cost memory but hardly any rate. */
 
-/* The lane width of the children if an uneven split widens the lanes, or 0 if it must not: children
- * with two lanes in a bucket, instead of three, would have no room for the larger class. */
+/* The lane width of the children of an uneven split that widens lanes, or 0 if no split may do so:
+ * two lanes in a bucket, instead of three, would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
   unsigned next = width_number(width) + 1;
@@ -101,19 +101,19 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
 }
 
 /* The look-up of an absent key compares the key with all lanes of its two buckets.  A new entry of
- * `bits` bits matches with probability 2^-bits.
+ * `bits` bits matches the key with probability 2^-bits.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * An entry of age a knows a bits less than a new one, and so matches 2^a times as often.  A split
- * by a fingerprint bit leaves half of the entries in each child, and each entry then matches twice
- * as often.  So entries that were added at depth j contribute the same to the rate for ever.  If
- * n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
+ * An entry of age a knows a bits less than a new one, so it matches 2^a times as many keys.  A
+ * split by a fingerprint bit halves the number of a segment's entries, and doubles the keys that an
+ * entry matches.  So the entries that were added at depth j add the same to the rate at any later
+ * depth.  If n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
  *
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *
  * After the uneven split, the bits of an entry determine its class.  So a key of a class with share
- * s matches a new entry of its class 1 / s times as often.  For each class, s × 1 / s is 1, so the
- * rate of new entries has a factor of 2, the sum over both classes. */
+ * s matches a new entry of this class 1 / s times as often.  The mean over all keys is the sum of s
+ * × 1 / s over both classes, or 2.  So the rate of new entries is doubled. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
@@ -144,9 +144,9 @@ static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double
   return depth;
 }
 
-/* Chooses the depth of the uneven split that allows the greatest depth limit.  Of several depths it
- * prefers 0, and then the greatest depth, which keeps the lanes narrow longest.  A later generation
- * splits unevenly only at depth 0, and accepts a lower depth limit for this split. */
+/* Chooses the depth of the uneven split that allows the greatest depth limit.  If several depths
+ * allow it, prefers depth 0, and then the greatest depth, which keeps the lanes narrow longest.  A
+ * later generation splits unevenly at depth 0, even if this lowers its depth limit. */
 static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
 {
   unsigned best = g->depth_limit, at = NEVER_UNEVEN;
@@ -212,7 +212,7 @@ double cuckoo_geometry_next_rate(double rate, bool growable)
         growable ? fmax(cuckoo_geometry_rate(&g, MIN_DEPTH) / generation_share, lowest_growing_rate)
                  : cuckoo_geometry_rate(&g, 0);
     if (growable && generation_share * begins < cuckoo_geometry_rate(&g, MIN_DEPTH))
-      begins = nextafter(begins, 1); /* the quotient was rounded down */
+      begins = nextafter(begins, 1); /* because the quotient was rounded down */
     if (begins > rate)
       next = fmin(next, begins);
   }
@@ -233,7 +233,7 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
-  /* If entries age, one bit of each entry is its marker.  (shape.ages is 1 then, otherwise 0.) */
+  /* If entries age, shape.ages is 1, and one bit of an entry's lane is the marker. */
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }
@@ -257,24 +257,24 @@ static void derive_sizes(struct cuckoo_geometry *g)
 
 /* ---- the number of segments ----
  *
- * A segment gets a random number X of the keys, with mean m, and has no more room when about F
- * lanes are in use.  Measurements show that F is normally distributed.  (We assume that its tails
- * are normal as well.)  If X > F, a growable filter splits the segment, so X > F need only be rare.
- * A fixed filter refuses a key, so its plan gives X > F at most the probability `load_early`. */
+ * A segment gets a random number X of the keys, with mean m, and is full when about F lanes are in
+ * use.  Measurements show that F is normally distributed.  (We assume this of its tails, too.)  If
+ * X > F, a growable filter splits the segment, so its plan only keeps X > F rare.  A fixed filter
+ * refuses a key, so its plan gives X > F at most the probability `load_early`. */
 
-/* A normally distributed number exceeds its mean by 4.75 deviations with probability 10^-6.  So one
- * growable filter in a million splits its only segment before its capacity because F is low.  The
- * plan ignores that a few buckets may get more keys than lanes.  Because of such buckets, 4 of 10^5
- * filters for 12 keys at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
+/* A normally distributed number is 4.75 deviations below its mean with probability 10^-6.  So in
+ * one growable filter in a million, F is so low that the only segment splits before the capacity.
+ * The plan ignores buckets that get more keys than lanes.  They make 4 of 10^5 filters for 12 keys
+ * at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
-/* The mean m with m + 5 sqrt(deviation^2 + m) = full: a reserve of five standard deviations. */
+/* The mean m of X with a reserve of five deviations: m + 5 sqrt(deviation^2 + m) = full. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes, half = full + 12.5;
   double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  return fmax(mean, lanes / 4); /* lanes / 4 is for tiny segments */
+  return fmax(mean, lanes / 4); /* the minimum is for tiny segments */
 }
 
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
@@ -290,14 +290,14 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
   return ceil(keys / cuckoo_geometry_full_keys(g));
 }
 
-/* The largest mean m at which n keys, in s = n / m segments, exceed the room of any segment (X > F)
- * with at most the probability `load_early`.  F has mean `full`, deviation d.  For any t > 0,
+/* The largest mean m at which any of s = n / m segments gets too many of n keys (X > F) with at
+ * most the probability `load_early`.  F has mean `full`, deviation d.  For any t > 0,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
  *
- * because the density of X - F is nowhere larger than the largest density of F, 1 / (d sqrt(2 pi)).
- * Each t gives the best bound for one s, where the derivative by t is zero.
+ * The divisor: the density of X - F is nowhere above the largest density of F, 1 / (d sqrt(2 pi)).
+ * For each t, the loop computes the s for which this t is best (the bound's derivative is 0).
  * Source: Bahadur and Rao, "On deviations of the sample mean", Ann. Math. Stat. 31, 1960 */
 static double mean_of_many(double full, double deviation, double keys)
 {
@@ -317,7 +317,7 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* The number of roots of a fixed filter; INFINITY: segments of this size may refuse keys early. */
+/* The number of roots of a fixed filter, or INFINITY if segments of this size refuse keys early. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
@@ -349,9 +349,9 @@ static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
   return roots * ((double) cuckoo_segment_bytes(g) + directory);
 }
 
-/* Chooses the number and size of segments that need the least memory, or larger segments if these
- * need at most 0.3 % more.  Segments above the usual size are tried only if all smaller ones have
- * too many overfull pairs. */
+/* Chooses the number and size of segments.  A smaller size must save 0.3 % of the bytes of the best
+ * larger size.  Sizes above the usual one are tried only if all smaller sizes have too many bucket
+ * pairs with more keys than lanes. */
 static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry best = {0}, candidate = *g;
@@ -371,10 +371,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit further than the rate requires, in two cases: if a lower limit needs only
- * one hash, which makes look-ups faster; and if segments have few buckets, so that most bytes are
- * headers and directory (later generations have larger segments).  If the lower limit excludes the
- * uneven split, the first split becomes uneven or, if the rate forbids this, the last split. */
+/* Lowers the depth limit further than the rate requires, if one hash then suffices, which makes
+ * look-ups faster, or if segments have few buckets, so that most bytes are headers and directory
+ * (later generations have larger segments).  If the new limit excludes the uneven split, the first
+ * split becomes uneven or, if the rate forbids this, the last split. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -424,15 +424,15 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                               .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
-  /* At first the generation has room for half as many keys as the filter has.  With a depth limit D
-   * above 8, it has room for 2^(7 - D) times as many keys, and for 128 times as many when all its
-   * segments have split D times.  (However many keys are removed, joins end at depth 0.) */
+  /* A generation begins with room for half as many keys as the filter has or, if its depth limit D
+   * is above 8, for 2^(7 - D) times as many.  When all its segments have split D times, it has room
+   * for at least 128 times as many.  (Joins never make it smaller than it began.) */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* cuckoo_geometry_may_follow() may require more bits, but only if most keys have been removed. */
+  /* After many removes, `bits` may be fewer than cuckoo_geometry_may_follow() requires. */
   unsigned known = cuckoo_least_bits(&g), least = cuckoo_least_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
@@ -497,7 +497,7 @@ struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
   uint64_t bits =
       put_before(of_root, own->root_shift, put_before(lower, own->pair_bits, fingerprint));
   struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* all bits that the entry knows are in `bits` */
+  one_hash.needs_second_hash = false; /* `bits` has all bits that the entry knows */
   return cuckoo_address_of(&one_hash, (struct cuckoo_hash_string){root >> own->root_shift, bits},
                            0);
 }

@@ -46,13 +46,13 @@
 #include <stddef.h>
 
 enum {
-  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of those before */
+  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of all before it */
   CUCKOO_GROWING_STRIPES = 16, /* the greatest number of stripes in a segment that may split */
   CUCKOO_FIXED_STRIPES = 32,   /* the greatest number of stripes in a fixed filter's segment */
   /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* bits of the hash string, with root0, that one hash gives */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* how many bits of the hash string one hash gives */
 };
 
 enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is uneven */
@@ -61,7 +61,7 @@ enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is un
 struct cuckoo_geometry {
   struct lane_shape shape; /* the lanes of segments whose depth is at most `uneven_at` */
   uint64_t first_roots;    /* the number of roots of the first generation */
-  /* The bits in root0.  As many of the lowest bits of hash × first_roots are not random. */
+  /* The bits of root0.  As many of the lowest bits of hash × first_roots are not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* the number of bits of root after root0 (k) */
   uint8_t pair_bits;       /* the number of bits of pair (m) */
@@ -86,9 +86,9 @@ int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *o
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Returns true if a generation with geometry `g` may follow one with geometry `before`: the fewest
- * bits that an entry knows in `g` are at least those in `before`.  So an entry shows to which
- * segment of each earlier generation its keys belong.  (See [E] in snapshot.c.) */
+/* Returns true if a generation with geometry `g` may follow one with geometry `before`: entries of
+ * `g` never lose so many bits that they know fewer than cuckoo_least_bits(before).  So an entry
+ * shows to which segment of each earlier generation its keys belong ([E] in snapshot.c). */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
@@ -104,15 +104,15 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
  * false if no plan makes this geometry. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
-/* The lowest rate above `rate` from which on a plan may have narrower lanes; 1: no rate allows it.
- * If `rate` is 0, the result is the lowest rate that can be planned. */
+/* The lowest rate above `rate` that allows a plan with narrower lanes, or 1 if no rate does.  If
+ * `rate` is 0, the result is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
 /* The load factor of full segments: this function returns its mean, the next one its deviation. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
-/* The mean number of keys in a growable filter's segments when the first of many is full. */
+/* The mean number of keys in the segments of a growable filter when the first one is full. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g);
 
 static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
@@ -188,7 +188,7 @@ static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uin
   return index >> g->depth_limit;
 }
 
-/* The first n bits of x as a number; n is 0 to 63.  (The second shift is by 63 - n.) */
+/* The first n bits of x as a number; n is 0 to 63.  (The shifts are by 1 and 63 - n.) */
 static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 {
   return x >> 1 >> (~shift_count(n) & 63);
@@ -245,8 +245,8 @@ struct cuckoo_address {
   bool class;
 };
 
-/* The first w - 1 bits of the fingerprint are multiplied by 2^64 over the golden ratio.  The class,
- * and the mask between the two buckets, are parts of the product.  Source: Knuth, TAOCP 3, 6.4 */
+/* The product of the first w - 1 bits of the fingerprint and 2^64 over the golden ratio contains
+ * the class, and the mask that leads from one bucket to the other.  Source: Knuth, TAOCP 3, 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
 FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
@@ -254,8 +254,8 @@ FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fin
   return (fingerprint >> (g->fixed_shift & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
 }
 
-/* The xor of an entry's two bucket numbers: the bit that distinguishes the halves of a segment,
- * followed by the first pair_bits bits of `mixed` (these are g at the head of this file). */
+/* The xor of an entry's two bucket numbers: a bit for the other half of the segment, followed by
+ * the first pair_bits bits of `mixed` (the hash g at the head of this file). */
 FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
   return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
@@ -267,8 +267,8 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
 }
 
 /* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (The
- * same bits of the multiplier are a fraction whose multiples are spread as evenly as those of the
- * golden ratio.  So among the keys of any prefix, each class has its usual share.) */
+ * same bits of CUCKOO_OTHER_MULTIPLIER are a fraction whose multiples spread as evenly as those of
+ * the golden ratio.  So each class has its usual share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -281,9 +281,9 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
   return cuckoo_class_of(cuckoo_mixed(g, fingerprint));
 }
 
-/* The hash string from the fingerprint on, for a geometry that needs a second hash.  The lowest
- * bits of hash times first_roots follow from root0 and the higher bits, so the second hash replaces
- * them.  Not inlined, or the compiler would compute the second hash in every look-up. */
+/* The hash string from the fingerprint on, for a geometry that needs a second hash.  This replaces
+ * the lowest bits of hash × first_roots, which follow from root0 and the higher bits.  Not inlined,
+ * or the compiler would compute the second hash in every look-up. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 
@@ -361,9 +361,9 @@ static inline uint64_t cuckoo_lower_bucket(const struct cuckoo_geometry *g, uint
   return bucket < cuckoo_buckets(g) / 2 ? bucket : bucket ^ cuckoo_other_mask(g, fingerprint);
 }
 
-/* The address in geometry `g` of the keys of an entry of geometry `own`.  Only the parts that
- * follow from the entry's known bits are valid; at most 64 of these bits are after root0.  `lower`
- * is the entry's lower bucket, and `fingerprint` comes from cuckoo_fingerprint(). */
+/* The address that the keys of an entry have in geometry `g`.  The entry has geometry `own`, lower
+ * bucket `lower` and, from cuckoo_fingerprint(), `fingerprint`.  Only the parts of the address that
+ * follow from the entry's known bits, at most 64 after root0, are valid. */
 struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *own, uint64_t root,
                                         uint64_t lower, uint64_t fingerprint);

@@ -12,19 +12,19 @@
  *    drop     An empty segment leaves the directory, unless the filter has one generation.
  *
  * tamis__grow() takes one of the first four steps, which step_for() chooses; if a limit refuses a
- * split or a generation, it folds.  tamis__split_to() creates or splits segments for a union.
- * tamis__shrink() joins and drops segments.
+ * split or a new generation, tamis__grow() folds. tamis__split_to() creates or splits segments for
+ * a union. tamis__shrink() joins and drops segments.
  *
- * Look-ups never wait for any of these steps.  A writer that finds room waits for a split or a join
- * of its own segment only while the segment's stripes are held: the time to copy one segment and to
+ * Look-ups never wait for any of these steps.  A writer that finds room waits only while a split or
+ * a join holds the stripes of the writer's segment: for the time to copy one segment and to
  * allocate memory for its counts of copies, if there are any.  A writer that must make room also
  * waits for growth stripes.
  *
- * Growth stripes.  A call that changes the directory holds the growth stripes of the segment that
- * it splits or, if it joins segments or replaces an array, of the whole root.  (cuckoo.growth in
- * table.h says what a stripe protects.)  One growth stripe of a segment keeps the segment alive
- * without an RCU read section: while a call holds it, no other call can remove the segment, or the
- * array that leads to it, from the directory.
+ * Growth stripes.  A call that splits a segment holds the segment's growth stripes.  A call that
+ * joins segments or replaces an array holds those of the whole root.  (cuckoo.growth in table.h
+ * says what a stripe protects.)  While a call holds one growth stripe of a segment, no other call
+ * can remove the segment, or the array that leads to it, from the directory.  So the segment stays
+ * alive without an RCU read section.
  *
  * How a segment S leaves:
  *
@@ -38,17 +38,17 @@
  *    6. It releases the growth stripes, and then retires S and a replaced array, because retiring
  *       may pause (reclaim.h).
  *
- *    For each key, one store leads calls from S to the new segment: the store to the directory
- *    entry of the key or, if the array is replaced, the store to the root's word.  A new array is
- *    complete before that store; an old array is not written after it.  From the mark until this
- *    store, no thread changes S or finds the new segment.  So until the store S holds the true
- *    state of the key.
+ *    For each key, one store leads calls from S to the new segment: the store to the key's
+ *    directory entry or, if the array is replaced, to the root's word.  A new array is complete
+ *    before this store; an old array is not written after it.  From the mark until this store, no
+ *    thread changes S or finds the new segment.  So S holds the true state of the key until the
+ *    store.
  *
- *    A reader that finds S has read the root's word before this store.  (Either the store changes
- *    that word, or it changes the array that the word led to, or the reader has an array that was
- *    replaced before the mark.)  If the reader reads the buckets before the mark, it finds the true
- *    state at that instant.  If it reads them after the mark, it finds the state that was true from
- *    the mark until the store, and so at an instant after the reader's call began.
+ *    A reader that finds S has read the root's word before the store: the store changes this word
+ *    or an entry of its array, or the reader has an array that was replaced before the mark.  If
+ *    the reader reads the buckets before the mark, it finds the true state at that instant.  If it
+ *    reads them after the mark, it finds the state that was true from the mark until the store.
+ *    The reader's call began before the store, so this state was true during the call.
  *
  *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
  *
@@ -64,10 +64,10 @@
 
 #include <time.h>
 
-/* A segment without room in which less than 1 / SKEW_DIVISOR of the lanes are in use has many
+/* If a segment has no room although less than 1 / SKEW_DIVISOR of its lanes are in use, it has many
  * copies of keys, or keys that were chosen with knowledge of the seed.  A split would not help.
- * (Tiny segments are exempt, because they can be unlucky.  So can segments at the split limit: as
- * most bits of their fingerprints have become prefix, each bucket has few possible partners.) */
+ * (Tiny segments can have no room by chance.  So can segments at the split limit: most bits of
+ * their fingerprints have become prefix, so each bucket has few possible partners.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- a change of the directory ---- */
@@ -238,8 +238,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* The memory fitted, so other calls asked for memory at the same time, and may have been refused
-   * because of this call.  fullness_count() invalidates the full marks that they have set. */
+  /* The memory fitted before, so other calls have asked for memory meanwhile.  If this call made
+   * them fail, fullness_count() invalidates the full marks that they have set. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -280,7 +280,7 @@ static int create_segment_locked(struct change *change)
 /* ---- grow ---- */
 
 /* How full a segment is after a search in it has failed.  If it is as full as planned, it has no
- * room.  In an emptier segment, many keys share a few buckets, and other searches may find room. */
+ * room.  In an emptier one, many keys share a few buckets, and searches elsewhere may succeed. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -293,9 +293,9 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
 }
 
 /* Returns true if the segment of a growable filter is too empty to split.  Returns false in the
- * target of a union: a union from a generation with more pairs fills one pair after the other.
- * (Relaxed: a thread that has read an entry of the union also sees `united`, because word_load()
- * makes visible all stores before that of the entry.) */
+ * target of a union, because a union can fill one pair after the other, from a generation with more
+ * pairs.  (Relaxed: word_load() makes visible all that was stored before an entry.  So a thread
+ * that has read an entry of the union also sees `united`.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -314,7 +314,7 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* The last step for a segment that must not split. */
+/* The last step that may make room in a segment which must not split, or REFUSE. */
 static enum step last_step(const struct segment *segment)
 {
   return segment_may_fold(segment) ? FOLD : REFUSE;
@@ -337,8 +337,8 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* Takes a step.  If the filter has no growth yet, only creates the growth, unless max_bytes would
- * refuse the step.  The caller must then try again, because other calls may take growth stripes
+/* Takes a step.  A filter without a struct cuckoo_growth only gets one, unless max_bytes would
+ * refuse the step.  Then the caller must try again, because other calls may take growth stripes
  * now.  `segment` is NULL if the root has none.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
@@ -353,9 +353,9 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
                          : TAMIS_EFULL;
 }
 
-/* Sets a full mark after all steps have failed.  The mark is FULL only if a retry would fail: no
- * memory waits for readers, and a limit, not the allocator, refused the step.  If a union fails in
- * the newest generation, the mark is NO_PATH, because an add may still open a generation. */
+/* Sets a full mark after all steps have failed.  The mark is FULL if a retry would fail: a limit,
+ * not the allocator, refused the step, and the backlog holds no memory.  Otherwise it is NO_PATH,
+ * also if a union fails in the newest generation, because an add may still open a generation. */
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
                          int result)
 {
@@ -367,8 +367,8 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
 }
 
 /* Returns true if a path exists now: another call may have made room since the caller's search.
- * This second search is announced, because a full mark may follow (base/fullness.h).  The caller
- * must hold the growth stripes of the segment. */
+ * fullness_begin_search() announces this search, because a full mark may follow (base/fullness.h).
+ * The caller must hold the growth stripes of the segment. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
@@ -386,7 +386,7 @@ static int grow_locked(struct change *change, const struct bucket_pair *full, bo
     return TAMIS_OK;
   enum step step = step_for(change, segment, for_union);
   int result = take_step_locked(change, segment, step);
-  if (result == NO_ROOM) /* fold, or else let the next generation take the keys */
+  if (result == NO_ROOM) /* a child has too few lanes: do not split */
     result = take_step_locked(change, segment,
                               segment_may_fold(segment) ? FOLD
                               : for_union               ? REFUSE
@@ -405,7 +405,7 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* The depth for tamis__change_begin(): the segment's, or 0 if a split needs a larger array. */
+/* Returns 0 if a split of the segment needs a larger array, otherwise the segment's depth. */
 static unsigned depth_to_lock(const struct bucket_pair *pair)
 {
   unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
@@ -414,8 +414,8 @@ static unsigned depth_to_lock(const struct bucket_pair *pair)
 }
 
 /* Makes room in the pair `full`.  The caller's read section has ended, so the segment of `full` may
- * have been released, and another segment may have its memory.  But if the directory still leads
- * from the key to this memory, the segment there is the key's segment, and may grow. */
+ * have been released, and its memory may hold another segment.  But if the directory still leads
+ * from the key to this memory, it holds the key's segment, which may grow. */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union)
 {

@@ -45,8 +45,8 @@ struct change {
   struct retired *segments;
   struct directory_array *array;
   unsigned bits;  /* the k of `array` (directory.h) */
-  uint32_t rooms; /* c->rooms before the change, plus the change's own additions: a full mark with
-                     this number is valid until another call adds to c->rooms */
+  uint32_t rooms; /* c->rooms before this change, plus the additions of this change; a full mark
+                     with this number is valid until another call adds to c->rooms */
 };
 
 /* Takes the growth stripes of the segment that has this depth and index.  For depth 0, takes all
@@ -63,7 +63,7 @@ static inline struct segment *change_segment(const struct change *change)
   return directory_segment(directory_at(change->generation, change->index));
 }
 
-/* The root's array, or NULL.  Sets *bits to its k, or to 0. */
+/* The root's array, or NULL.  Sets *bits to the array's k, or to 0. */
 static inline struct directory_array *change_array(const struct change *change, unsigned *bits)
 {
   return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);

@@ -2,9 +2,9 @@
  *
  * Layer 2: add and unique add, which put a key into a cuckoo filter.
  *
- *    1. Find the key's bucket pair in the newest generation, or in an older one after limits are
- *       reached in the newest.  Take the pair's stripes; a plain add takes only the stripe of the
- *       bucket that it writes and, in a fixed filter, none.
+ *    1. Find the key's bucket pair in the newest generation or, after limits are reached there, in
+ *       an older one.  Take the pair's stripes.  (A plain add takes only the stripe of the bucket
+ *       that it writes or, in a fixed filter, none.)
  *    2. Check that the segment has not left the directory, and that no generation was opened since
  *       step 1.
  *    3. Write the entry into a free lane, or count a duplicate.
@@ -13,50 +13,50 @@
  *       can, the add is refused.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
- *     while it searches and inserts, and has read the number of generations again under them.  Two
- *     unique adds of a key that have read the same number of generations exclude each other by the
- *     stripes in the newest generation.  If add Q has read a larger number than add P, let N be the
- *     generation that is the newest for P.  Q also holds the stripes of the pair in N, unless it
- *     found no segment there.  If that segment was created later, P took its stripes later still,
- *     and then reads the larger number.  If the segment was dropped before, P finds it marked and
- *     begins again, or P had released its stripes before the drop found the segment empty.
+ *     while it searches and inserts.  With the stripes held, it has read the number of generations
+ *     again.  Let P and Q be unique adds of one key.  If both have read the same number, the
+ *     stripes in the newest generation exclude one.  Otherwise let Q be the one with the larger
+ *     number, and N the newest generation for P.  If Q found a segment in N, Q also holds the
+ *     stripes of the pair in N.  If Q found none, because the segment was created later, P took its
+ *     stripes later still, and then reads the larger number.  If Q found none, because the segment
+ *     was dropped, P finds it marked and begins again, or P released its stripes before the drop.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
- *     if there is no lane for the copy, or if the segment counts copies (segment.h).  The copy is
- *     counted with an entry that matches: of the matches in the newest generation, the one that
- *     knows most bits; if there is none, a match in the oldest generation that has one and still
+ *     if there is no lane for the copy, or if the segment counts copies (segment.h).  It is counted
+ *     with the match that knows most bits in the newest generation.  If the newest generation has
+ *     no match, the copy is counted with a match in the oldest generation that has one and still
  *     accepts adds.  Any match is correct, because a remove may take any match.  (Two simultaneous
  *     adds of a new key may each take a lane: see [O].)
  *
  * [O] One stripe or none.  If no entry of either bucket matches the key, a plain add chooses a free
  *     lane without a lock.  Let A be the bucket of this lane, and B the key's other bucket.
  *
- *     Growable filter: the add takes the stripe of A, reads both buckets again, and writes the
- *     entry if neither has changed; otherwise it takes both stripes.  Other changes of A hold A's
- *     stripe (splits, joins, drops and folds hold all stripes), so the write overwrites nothing.
+ *     Growable filter: the add takes the stripe of A, and reads both buckets again.  If neither has
+ *     changed, it writes the entry; otherwise it takes both stripes.  All calls that change A hold
+ *     A's stripe (splits, joins, drops and folds: all stripes), so the write overwrites nothing.
  *
  *     Fixed filter, whose segments stay: the add replaces the word of A by a compare-and-swap.  If
  *     A has changed, the add takes both stripes.  So a plain add may fill a lane although a call X
  *     holds the stripes of A and B.  X loses no entry, because X also fills lanes by a
- *     compare-and-swap, and clears lanes by an atomic AND.  X relies only on entries, which stay,
- *     not on free lanes.  If the add fills a lane that X has chosen, X undoes its steps.
+ *     compare-and-swap, and clears lanes by an atomic AND.  X relies only on the entries that it
+ *     has found, which stay.  If the add fills the free lane that X has chosen, X undoes its steps.
  *
- *     An entry that matches the key has the same two buckets as the key, because they follow from
- *     bits that an entry never loses.  So every other call that adds, moves, counts or removes such
- *     an entry holds the stripes of both A and B.  The one exception is another plain add of such a
- *     key, which may write to B at the same time.  Usually both adds have found no match in either
- *     bucket.  At most two such adds meet, one for each bucket, and the key gets two lanes, which
- *     max_lanes_per_key() always allows.  (If the add in a growable filter did not read B again,
- *     other calls could have filled B with copies since its first read.  In a fixed filter this may
- *     happen, if A has its first value again when the add writes: then the key gets one more lane
- *     for each thread that adds it at the same moment.)
+ *     How many lanes can simultaneous adds of a key fill?  All entries that match the key have its
+ *     buckets A and B, which follow from bits that an entry never loses.  So every other call that
+ *     adds, moves, counts or removes such an entry holds the stripes of A and B, except for another
+ *     plain add of such a key, which may write to B at the same time.  Both adds have usually found
+ *     no match in A or B, so at most two such adds meet, one for each bucket.  The key gets two
+ *     lanes, which max_lanes_per_key() always allows.  (A growable filter's add reads B again,
+ *     because other calls could have filled B with copies since its first read.  In a fixed filter
+ *     this may happen, if A has its first value again when the add writes.  Then the key gets one
+ *     more lane for each thread that adds it at the same moment.)
  *
  *     The order in a fixed filter.  Let R be a call that holds both stripes, and P a plain add of
- *     its key that writes to a bucket after R has read the bucket.  R takes effect before P.  R may
- *     have seen another add Q in the other bucket, although Q wrote after P.  Then Q had read both
- *     buckets before P wrote, since it found no match.  So all three calls were running when P
- *     wrote, and take effect then: Q, R, P.  Thus a unique add may win although a plain add of its
- *     key has just returned, and a count or a save may miss that add.
+ *     R's key that writes to a bucket after R has read this bucket.  R takes effect before P.  R
+ *     may have seen the entry of another plain add Q in the other bucket, although Q wrote it after
+ *     P.  But Q found no match, so Q had read both buckets before P wrote.  So all three calls were
+ *     running when P wrote, and take effect then: Q, R, P.  Thus a unique add may win although a
+ *     plain add of its key has just returned, and a count or a save may miss that add.
  *
  * docs/internals/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs
  * never waits for a growth stripe.
@@ -82,8 +82,8 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return result;
 }
 
-/* Counts a copy of a matching key, if the copy should not have a lane of its own.  Returns true if
- * the add is done, with its result in *result, or false if the copy needs a lane. */
+/* Counts a copy of a key that the pair matches, if the copy should not have its own lane.  Returns
+ * true if the add is done, with its result in *result, or false if the copy needs a lane. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
@@ -96,7 +96,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   *result = count_copy_locked(c, pair, &best);
   if (*result == TAMIS_OK && !counted && no_path)
     segment_start_counting(pair->segment);
-  return *result != TAMIS_EFULL; /* at a limit, the copy may still get a free lane */
+  return *result != TAMIS_EFULL; /* TAMIS_EFULL: the copy may still get a free lane */
 }
 
 /* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM,
@@ -111,7 +111,7 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
-/* Inserts a key.  If `no_path`, no eviction can make room, so a copy that gets no lane is counted.
+/* Inserts a key.  If `no_path`, no eviction makes room, so a copy without a free lane is counted.
  * Returns the result of the add, NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
@@ -136,7 +136,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
  * are reached there, attempts are in older generations, in which removes may have made room. */
 struct attempt {
   unsigned generations; /* the number of generations when these attempts began */
-  unsigned older;       /* how many generations are newer than that of the next attempt */
+  unsigned older;       /* this many generations are newer than the next attempt's */
   bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
 
@@ -185,7 +185,7 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
       best = match_pair(pair);
     if (best.matches && pair_lets_add(c, pair, locked->n)) {
       int result = count_copy_locked(c, pair, &best);
-      return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit the copy may get a lane */
+      return result == TAMIS_EFULL ? NO_ROOM : result; /* NO_ROOM: try a lane instead */
     }
   }
   return NO_ROOM;
@@ -222,7 +222,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
     return NO_ROOM;
   if (!pair_lock(pair, pair->geometry))
     return RETRY;
-  /* If a generation was opened meanwhile, this call must not write to an older generation. */
+  /* If a generation was opened meanwhile, RETRY: the key belongs in that generation. */
   int result = cuckoo_generations(c) != n ? RETRY
                : !pair_lets_add(c, pair, n)
                    ? MARKED_FULL
@@ -257,8 +257,8 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
 }
 
 /* Makes attempts until the key is added or refused.  If a search finds no path, the next attempt
- * may count the key as a copy.  The filter grows only if that attempt fails, too.  The result of a
- * search is valid only in the read section of the search. */
+ * may count the key as a copy.  Only if that attempt fails, too, the filter grows. attempt.no_path
+ * is valid only in the read section of the search. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
@@ -357,10 +357,10 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if ((unsigned) result < NO_ROOM) /* the add is done: no room is needed, and there was no error */
+  if ((unsigned) result < NO_ROOM) /* neither an error nor a reason to try again */
     return result;
   if (result < 0 || (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1)))
-    return refuse(c, result < 0 ? result : TAMIS_EFULL); /* there is no other generation */
+    return refuse(c, result < 0 ? result : TAMIS_EFULL); /* no other generation can take the key */
   return insert(c, hash, unique ? try_add_unique : try_add);
 }
 

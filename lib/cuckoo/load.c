@@ -63,7 +63,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 {
   struct image_table table = {
       .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
-  /* A filter that was saved at its limit must fit within the limit again. */
+  /* No spare room with a limit: a filter that was saved at its limit must fit again. */
   const bool spare = l->saved->options.max_bytes == 0;
   return tamis__segment_load_copies(l->c, segment, l->r, &table, spare, &l->totals[TOTAL_COPIES]);
 }
@@ -161,7 +161,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
       block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
-  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* split segments need a growth */
+  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* split filters have a growth */
   if (result != TAMIS_OK)
     return result;
   struct segment *segment = tamis__segment_create(l->c, generation, index, depth, &result);
@@ -210,7 +210,7 @@ static int load_limits(struct load *l, const struct saved_block *block)
   double excess = saved_to_double(block->meanings[0]);
   unsigned n = cuckoo_generations(c);
   if (!tamis__image_is(block, SAVED_LIMITS, (uint64_t[SAVED_MEANINGS]){block->meanings[0]}, n) ||
-      !(excess >= 0 && excess < c->fpp)) /* the test fails for NaN */
+      !(excess >= 0 && excess < c->fpp)) /* also refuses NaN */
     return TAMIS_ECORRUPT;
   for (unsigned i = 0; i < n; i++) {
     uint64_t limit = saved_get64(block->payload + i * sizeof limit);
@@ -228,7 +228,7 @@ static int load_limits(struct load *l, const struct saved_block *block)
 static int load_blocks(struct load *l)
 {
   struct saved_block block;
-  bool last = false; /* only the end block may follow */
+  bool last = false; /* true if only the end block may follow */
   int result = tamis__generation_provide_directory(l->c, &l->c->first);
   while (result == TAMIS_OK && (result = tamis__saved_read_block(l->r, &block)) == TAMIS_OK &&
          block.type != SAVED_END) {
@@ -287,8 +287,8 @@ static bool adopt_place(struct load *l, uint64_t root, uint64_t place)
   return true;
 }
 
-/* Reads the table of the segments' offsets.  If the load has read the segments, their offsets must
- * equal the table.  In a mapped filter, makes the directory lead to these offsets. */
+/* Reads the table of the segments' offsets in the file.  Checks that it equals the offsets of the
+ * segments that were read or, in a mapped filter, makes the directory lead to these offsets. */
 static int read_places(struct load *l, const struct cuckoo_geometry *g)
 {
   struct saved_block block;

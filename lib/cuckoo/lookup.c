@@ -11,56 +11,55 @@
  *     again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the segment was
  *     marked as having left, or (on the *general path*, search()) the directory changed.
  *
- *     Hit: takes effect when the look-up reads the word of the entry.  If the segment left the
- *     directory before this read, the hit takes effect at the moment when the segment left.  This
- *     moment is within the look-up, which had already read the root's word.
+ *     Hit: takes effect when the look-up reads the word of the entry or, if the segment left the
+ *     directory before, when the segment left.  The segment left during the look-up, which had
+ *     already read the root's word.
  *
  *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
  *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (The look-up
  *     cannot miss an entry that moves from A to B: the copy is in B before A is cleared, and A is
- *     read first.)  If the two versions are equal, no entry has left B between them.  B has no
- *     match when the look-up reads B, so B had no match at the earlier read of A.  Nor had A
- *     a match at this read.  So the miss takes effect at the read of A.
+ *     read first.)  If the two versions are equal, no entry left B between the two reads.  The
+ *     look-up found no match in B, so B had no match at the earlier read of A.  Nor had A a match
+ *     at this read.  So the miss takes effect at the read of A.
  *
- *         One case remains: an entry E was about to leave B, and the version was bumped before the
- *         look-up first read it.  If a move takes E, its copy was in A before the bump, and the
- *         look-up finds the copy.  If a remove takes E, the remove has held the stripes of both
- *         buckets since the bump.  So only a plain add in a fixed filter, which holds no stripe
- *         ([O] in insert.c), can add a match to A or B after the look-up has read the bucket.
- *         Without such an add, the miss takes effect when the remove clears the lane in B.
- *         Otherwise the remove has bumped the version before the first such add.  The remove takes
- *         effect just before this add, and the miss between the two.  Earlier look-ups find E
- *         and take effect before the remove; later ones find the added entry.
- *         If a fold takes E, an equal entry stays in A or B, and the argument applies to that
- *         entry.
+ *         One case remains: another call bumped the version before the look-up first read it, but
+ *         took a match E out of B only after the read of A.  If the call is a move, the copy of E
+ *         was in A before the bump, and the look-up finds the copy.  If it is a fold, an entry
+ *         equal to E stays in A or B, and the argument applies to that entry.  If it is a remove,
+ *         it has held the stripes of both buckets since the bump.  So only a plain add in a fixed
+ *         filter ([O] in insert.c) can write a match to A or B after the look-up has read the
+ *         bucket.  Without such an add, the miss takes effect when the remove clears the lane in B.
+ *         Otherwise the remove takes effect just before the first such add, and the miss between
+ *         the two.  Earlier look-ups find E and take effect before the remove; later ones find the
+ *         added entry.
  *
  *     Miss with several generations: the look-up searches the older generations first, and then the
  *     newest one, as described above.  After that, it reads the words and versions of the older
- *     pairs again: they are unchanged, and their segments have not left the directory.  So no
+ *     pairs again.  If they are unchanged and the older segments have not left the directory, no
  *     matching entry was in an older pair at any time between the two reads: a writer would have
- *     added it after the first read of its word, and bumped the version before the entry left.
- *     When the look-up first read the version of the newest generation's segment, after the older
- *     words, this segment was in the directory.  The number of generations is the same at the end.
- *     So the miss takes effect when the miss in the newest generation does.
+ *     added it after the first read of its word, and bumped the version before the entry left.  The
+ *     look-up also checks that the newest generation's segment is still in the directory, and that
+ *     the number of generations is the same.  So the miss takes effect when the miss in the newest
+ *     generation does.
  *
  *     Segments that have left: the general path compares the word of the root and the entry of its
- *     array with their earlier values.  While these are the same, no thread can find the successors
- *     of a marked segment, so the contents of the segment are still valid.  (A writer marks a
- *     segment before it changes the directory.  If look-ups relied on the mark, they would have to
- *     wait for the writer between these two steps.  Another segment cannot appear at the same
- *     address, because the memory is not used again while the look-up is a reader.)  If a root has
- *     no segment in an older generation, it never gets one (create_segment_locked()).  In the
- *     newest generation, the general path compares the word of such a root, too.
+ *     array with their earlier values.  While these are the same, no thread can find the segments
+ *     that replace a marked segment, so its contents are still valid.  (If look-ups relied on the
+ *     mark instead, they would have to wait after the mark until the writer changes the directory.
+ *     Another segment cannot appear at the same address, because the memory is not used again while
+ *     the look-up is a reader.)  If a root has no segment in an older generation, it never gets one
+ *     (create_segment_locked()).  In the newest generation, the general path compares the word of
+ *     such a root, too.
  *
  *     The *straight path* (lookup_fast.c) searches the first generation, and then reads the number
  *     of generations.  If this number is 1, a miss is final, even if the segment has left the
- *     directory.  If there was no segment, the miss takes effect when the look-up reads the root's
- *     word.  If the first version has no mark, the segment had not left then, and a later mark
- *     would make the versions differ; so the miss takes effect as above.  If the first version has
- *     the mark, no writer changes the segment any more.  The miss then takes effect at the read of
- *     A or, if the segment left the directory before, at the moment when it left.  (The look-up had
- *     already read the root's word.)  If the number is not 1, the general path looks the key up
- *     again: the filter may have opened its second generation after the call read the operations.
+ *     directory.  There are three cases.  Without a segment, the miss takes effect when the look-up
+ *     reads the root's word.  If the first version has no mark, the miss takes effect as above,
+ *     because a later mark would make the versions differ.  If the first version has the mark, no
+ *     writer changes the segment any more.  Then the miss takes effect at the read of A or, if the
+ *     segment left the directory before, when it left.  If the number is not 1, the general path
+ *     looks the key up again: the filter may have opened its second generation after the call read
+ *     the operations.
  *
  * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane.
  *     stripe.h says why look-ups then find the entry.  Splits and joins fill new segments before
@@ -106,8 +105,8 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
 }
 
 /* Whether the words and versions are unchanged since the observation.  They nearly always are, so
- * there is no branch between the comparisons.  (version_before() reads the lower version again: its
- * memory order ensures that the caller sees the mark of a segment that has left.) */
+ * there is no branch between the comparisons.  (version_before() reads the lower version again,
+ * because its memory order lets the caller see the mark of a segment that has left.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->key.lower) ^ seen->lower;

@@ -24,9 +24,9 @@ struct lookup {
 };
 
 struct lookup_result {
-  bool hit;       /* an entry matches; a hit is final, except in a batch if `stale` is set */
-  uint64_t moved; /* not 0: a miss is not final, because between the reads an entry left a bucket,
-                     or the segment was marked as having left */
+  bool hit;       /* an entry matches: final, except in a batch if `stale` is set */
+  uint64_t moved; /* not 0: a miss must be repeated, because during the look-up an entry left a
+                     bucket of the stripe, or the segment was marked as having left */
   bool stale;     /* the segment was marked before the look-up, or the root has no segment */
 };
 

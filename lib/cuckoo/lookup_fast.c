@@ -14,8 +14,8 @@
 /* Set in lookup.entry, above the entry's 32 bits, if the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
-/* Prepares a look-up.  The geometry is loaded twice here, and again by first_lookup_finish().
- * Otherwise its values would occupy scarce registers while the directory entry is read. */
+/* Prepares a look-up.  Loads the geometry twice, and first_lookup_finish() loads it again:
+ * otherwise it would occupy many registers while the directory entry is read. */
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
@@ -118,7 +118,7 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
   }
 }
 
-/* Repeats the look-up of a key of a batch.  Counts a retry, unless the root has no segment. */
+/* Repeats the look-up of a key of a batch.  Counts a retry if the root has a segment. */
 static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 {
   uint64_t mixed = hash_mix(&c->head.keys, hash);
@@ -129,9 +129,9 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 }
 
 /* Finishes look-ups that prepare_group() prepared FILTER_AHEAD keys earlier.  Since then, a segment
- * may have left the directory, or a root may have got its first segment.  The answer from
- * the old segment could be older than the answer for the previous key, as if the look-ups took
- * effect in the wrong order.  So the function looks such keys up again. */
+ * may have left the directory, or a root may have got its first segment.  Then an answer from the
+ * old state could be older than the answer for the previous key, as if the look-ups took effect in
+ * the wrong order.  So such a key (result.stale) is looked up again. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
@@ -226,8 +226,8 @@ VECTOR_CODE static NEVER_INLINE size_t contains_by_vectors(const struct cuckoo *
 #define contains_by_vectors contains_few
 #endif
 
-/* A few keys take less time without vectors.  If there is still one generation after the last
- * look-up, the misses are final.  Otherwise the general path looks all keys up again. */
+/* A few keys take less time without vectors.  The misses are final if there is still one generation
+ * after the last look-up.  Otherwise the general path looks all keys up again. */
 FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                            bool *found, bool growable)
 {

@@ -10,7 +10,7 @@
 /* ---- blocks ---- */
 
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
- * TAMIS_ENOMEM.  If memory is refused, first releases retired memory and tries again. */
+ * TAMIS_ENOMEM.  If memory is refused, releases retired memory and tries once more. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
 
 /* Does what tamis__cuckoo_allocate() does, but zeroes only the first `cleared` bytes. */
@@ -29,7 +29,7 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 /* Whether max_bytes allows `size` more bytes now. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 
-/* Whether max_bytes allows `size` more bytes.  If it does not at first, releases retired memory. */
+/* Whether max_bytes allows `size` more bytes, perhaps after a release of retired memory. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 /* ---- segments, in slabs if the filter is large: slabs.c ---- */

@@ -127,13 +127,13 @@ struct free_place {
 };
 
 /* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
- * The emptier bucket is the one whose first free lane has the lower number.  This is random, so the
- * code has no branch.  The caller must have checked that a bucket has a free lane. */
+ * In the emptier bucket, the first free lane has a lower number.  Which bucket this is, is random,
+ * so the code has no branch.  The caller must have checked that a bucket has a free lane. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {
-  /* `up` is all ones if the upper bucket is chosen, else 0.  (x & -x) - 1 has ones below the lowest
-   * set bit of x, or everywhere if x is 0. */
+  /* `up` is all ones if the upper bucket is chosen, else 0.  (x & -x) - 1 is the smaller, the lower
+   * the first free lane in x is, and the largest number if x has none. */
   uint64_t up = -(uint64_t) ((words.room_upper & -words.room_upper) - 1 <
                              (words.room_lower & -words.room_lower) - 1);
   uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);

@@ -3,11 +3,11 @@
  * Layer 2: remove, which takes out one copy of a key.
  *
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all matching
- * entries, in any generation, it takes the one that knows the most bits of the hash string.  If
- * this entry is not the key's own entry E, it is the entry of another key y, and knows at least as
- * many bits as E.  Both entries are prefixes of the removed key's hash string, so E is a prefix of
- * y's entry and of y's hash string.  So E stays as the entry of y, and no key loses its entry.  The
- * same argument holds for counted copies, because each belongs to an entry that matches the key.
+ * entries, in any generation, it takes the one that knows the most bits of the hash string.  No key
+ * loses its entry: let E be the entry that stands for the removed key x.  If the remove takes
+ * another entry, this stands for another key y, and knows at least as many bits as E.  Both entries
+ * are prefixes of x's hash string, so E is a prefix of y's entry and of y's hash string.  So E can
+ * stand for y.  The same holds for counted copies, because each belongs to an entry that matches x.
  *
  * If the entry has counted copies, the remove takes one of them.  Otherwise it clears the lane.
  */
@@ -21,7 +21,7 @@
 #include "table/put.h"
 
 /* Returns true if the caller should check whether the segment can join: the bucket's stripe has few
- * entries, and either few lanes or a multiple of 8 entries.  (So most removes skip the check.)  The
+ * entries.  If a stripe has many lanes, most removes skip the check (used % 8 is not 0).  The
  * callers of this function and of the next two must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
@@ -52,7 +52,7 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Removes a key from the generation with the best match.  The caller must have locked all pairs of
- * the key.  If *notes is too short for all snapshots, changes nothing and returns RETRY. */
+ * the key.  If *notes has too few notes for all snapshots, changes nothing and returns RETRY. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {
@@ -90,7 +90,7 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
   enum reader_pause pause = tamis__reader_pause(true);
   tamis__snapshot_release_notes(c, notes);
   tamis__reader_resume(pause);
-  if (sparse->segment) { /* this segment may have been released during the pause */
+  if (sparse->segment) { /* look again: it may have been released in the pause */
     sparse->own_value = directory_at(sparse->generation, pair_index(sparse));
     sparse->segment = directory_segment(sparse->own_value);
   }
@@ -98,8 +98,8 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
 }
 
 /* Removes a key from a filter with one generation, which needs one hash.  Returns RETRY if the
- * filter has more generations, or if the segment is missing or has left the directory.  Snapshots
- * need no note, because a key that was copied from the only generation is final (snapshot.c). */
+ * filter has more generations, or if the segment is missing or has left the directory.  Makes no
+ * notes for snapshots: a key that was copied from the only generation is final (snapshot.c). */
 FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
                                    struct bucket_pair *sparse)
 {
@@ -125,7 +125,7 @@ static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *spar
 {
   if (may)
     tamis__shrink(c, sparse);
-  else if (cuckoo_has_growth(c)) /* the backlog may have memory to release */
+  else if (cuckoo_has_growth(c)) /* then there is a backlog to drain */
     (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
 }
 

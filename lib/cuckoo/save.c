@@ -46,7 +46,8 @@ static void save_block(struct saved_writer *w, const struct snapshot_piece *piec
                      piece->words, cuckoo_buckets(&piece->generation->geometry));
 }
 
-/* Writes bytes of a fixed filter's segment to `to`.  The first call writes all before the words. */
+/* Writes n bytes of a fixed filter's segment, from offset `at` on.  (The head is in the first
+ * n.) */
 static void fill_segment(void *context, uint64_t at, size_t n, void *to)
 {
   const struct snapshot_piece *piece = context;
@@ -85,8 +86,8 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
   tamis__snapshot_release_notes(s->c, notes);
 }
 
-/* Saves the split limits and the excess of the rate if unions have changed them.  A union
- * changes them before it adds entries, so the latest values hold for the whole snapshot. */
+/* Saves the split limits and the excess of the rate if unions have changed them.  A union changes
+ * them before it adds entries, so the values at the end hold for the whole snapshot. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];

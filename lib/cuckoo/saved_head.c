@@ -70,9 +70,9 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
   return cuckoo_geometry_restore(before, g);
 }
 
-/* A plan for a growable filter fills at least a quarter of its lanes.  Returns false if the filter
- * has more than twice as many lanes as such a plan (twice, because plans may change).  So the size
- * of the first directory is in proportion to the capacity. */
+/* A growable filter is planned with at most 4 lanes for each key of its capacity.  Returns false if
+ * the filter has more than 8 (because plans may change), so that the size of the first directory is
+ * in proportion to the capacity. */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=
@@ -89,8 +89,8 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* The header lacks some numbers.  So `bytes` does not include the heads of slabs, duplicate counts
- * and, for each generation after the first, the shards of counters except one. */
+/* `bytes` omits what the header has no numbers for: the heads of slabs, duplicate counts and, in
+ * each generation after the first, all shards of counters but one. */
 int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   (void) r;

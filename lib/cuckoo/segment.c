@@ -6,7 +6,7 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if fewer fit into max_bytes, a retire hurries the backlog */ };
+enum { SCARCE_SEGMENTS = 16 /* a retire hurries the backlog if fewer fit into max_bytes */ };
 
 /* ---- memory of duplicate counts ---- */
 
@@ -43,7 +43,7 @@ static struct counts_memory memory_of(struct request *request)
   return (struct counts_memory){fits, allocate, release, request};
 }
 
-/* Releases the counts without a grace period.  No other call uses them any more: calls use counts
+/* Releases the counts without a grace period.  No other call can use them, because calls use counts
  * only under the stripes of a segment that has not left, or under the segment's growth stripe. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
@@ -68,9 +68,9 @@ uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segme
   return used;
 }
 
-/* Checks `rows` rows of words.  Column j has the words of stripe j.  Adds to each lane of sums[j]
- * the number of these words in which the lane is in use.  Returns 0 if all entries are valid.
- * `ages` is a constant, and the loop has only one condition, so that compilers use vectors. */
+/* Checks `rows` rows of words.  Column j has the words of stripe j.  Each lane of sums[j] counts
+ * the words of column j in which this lane is in use.  Returns 0 if all entries are valid.
+ * Compilers use vectors, because the loop's only condition, `ages`, is a constant. */
 FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *words, uint32_t rows,
                                  uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
 {
@@ -175,11 +175,12 @@ void tamis__wait_outside(struct lock *lock, bool inside)
   tamis__reader_resume(pause);
 }
 
-/* The increment is relaxed: the grace period waits for the read section in which the call is.
+/* The increment is relaxed, because the call is in a read section, for which a grace period waits.
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
- *   makes visible  that the call no longer uses a segment that has left
- *   if weakened    the segment's memory is released while the call still unlocks a stripe
+ *   makes visible  that the call no longer uses the segment, if this has left
+ *   if weakened    tamis__segment_in_use() could return false, and the backlog release the segment,
+ *                  while the call still unlocks a stripe
  *   checked by     mutants/waiting_ends_relaxed */
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
 {
@@ -224,7 +225,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* TSan must forget the stripes.  For a separate block, the release of the block ensures this. */
+  /* The home and slots are not released, so TSan must forget their stripes in another way. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)

@@ -43,13 +43,13 @@ bool tamis__segment_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
  *
- * The holder of a stripe may be in the user's allocator, for any time.  To wait for the stripe in a
- * read section would delay grace periods.  So a call increments segment->waiting, leaves its read
- * section to wait, and enters it again when it has the stripe.  Until the call decrements the
- * number, the segment is not released.  A segment cannot leave the directory while a call holds one
- * of its stripes, because a writer must take them all before.  So a call that has its stripes may
- * also leave its read section to allocate memory.  Whenever a call leaves its read section, it must
- * not use other segments that it found before. */
+ * The holder of a stripe may be in the user's allocator, for any time.  A call that waited in its
+ * read section for the stripe would delay grace periods.  So the call increments segment->waiting,
+ * leaves its read section to wait, and enters it again when it has the stripe.  The segment is not
+ * released until the call decrements segment->waiting.  A segment cannot leave the directory while
+ * a call holds one of its stripes, because a writer must take them all before.  So a call that has
+ * its stripes may also leave its read section to allocate memory.  Whenever a call leaves its read
+ * section, it must not use other segments that it found before. */
 
 /* Waits for a lock and takes it.  If the caller is `inside` a read section, leaves it meanwhile. */
 void tamis__wait_outside(struct lock *lock, bool inside);
@@ -79,11 +79,11 @@ struct lane {
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
-/* Calls tamis__image_load_plane() for an unpublished segment, or only checks if it is NULL. */
+/* Loads the counts of an unpublished segment.  If `segment` is NULL, only checks the counts. */
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
                                struct image_table *table, bool spare, uint64_t *copies);
 
-/* Adds the count of lane `from`, and `more`, to that of lane `to`, and clears that of `from`. */
+/* Adds `more` and the count of lane `from` to that of lane `to`, and clears the count of `from`. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);

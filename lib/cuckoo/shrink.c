@@ -8,8 +8,8 @@
 #include "cuckoo/snapshot.h"
 
 /* Siblings join when their entries would fill at most this part of one segment's lanes.  Right
- * after a split they would fill nearly all lanes.  So siblings must lose more than a third of their
- * keys before they join, and the parent must gain as many before it splits again.  Small segments
+ * after a split they would fill nearly all of these lanes.  So siblings lose more than a third of
+ * their keys before they join, and the parent gains as many before it splits again.  Small segments
  * have a lower limit, because they may split long before they are full. */
 static const double join_load = 0.6, small_join_load = 0.3;
 
@@ -152,8 +152,8 @@ static bool halve_locked(struct change *change)
 /* ---- shrinking a filter ---- */
 
 /* Whether the segment of an index, with the directory entry `value`, might join or be dropped.
- * Reads each stripe's number of entries without locks.  A remove may be about to lower it, so one
- * entry of each stripe is ignored.  Otherwise several simultaneous removes could count each other's
+ * Reads each stripe's number of entries without locks, and ignores one entry of each stripe, which
+ * a remove may be about to take.  Otherwise several simultaneous removes could count each other's
  * entries, and none would shrink the filter.  The caller must be a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
@@ -218,7 +218,7 @@ void tamis__shrink_late(struct cuckoo *c)
     return;
   for (unsigned i = cuckoo_generations(c); i-- > 0;) {
     struct generation *generation = cuckoo_generation(c, i);
-    struct segment_cursor cursor = {0}; /* cursor.index may be inside a joined segment */
+    struct segment_cursor cursor = {0}; /* after a join, .index may be inside a segment */
     struct segment *segment;
     do {
       reader_token token = reader_enter();

@@ -14,20 +14,21 @@
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *
  * Memory while a filter grows: at most one slab has free slots, because a slab is allocated only
- * when no slab has a free slot.  A slab is a small part of the filter, because only a filter of at
- * least the size of MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
+ * when no slab has a free slot.  A slab is a small part of the filter, because only a filter at
+ * least as large as MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
  * fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within
- * the planned bytes.  So its segments and slabs take exactly the bytes promised.  Small filters
- * have no slabs, nor have generations with fewer segments than a slab has slots.
+ * the planned bytes.  So the filter takes exactly the bytes that tamis_bytes_for() promises.  Small
+ * filters have no slabs, nor have generations with fewer segments than a slab has slots.
  *
  * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
  * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
- * The segments that joins create fill the old slabs, and the newer slabs drain.  Keys are spread
- * evenly, so all segments of one depth join at about the same time.  After these joins, nearly all
- * of the newer half of the slabs have been released.  Until then the filter takes at most as much
- * memory as before.  The list of slabs with free slots is only nearly sorted by age, because the
- * search for a slab's place begins at the oldest slab and makes at most MAX_LIST_STEPS steps.  Old
- * slabs fill up again at once, so the list has few of them, and their places are found soon.
+ * Joins thus fill the old slabs with new segments, and the newer slabs become empty.  Keys are
+ * spread evenly, so all segments of one depth join at about the same time.  After these joins,
+ * nearly all of the newer half of the slabs have been released.  Until then the filter takes at
+ * most as much memory as before.  The list of slabs with free slots is only nearly sorted by age:
+ * the search for a slab's place in the list begins at the oldest slab, and ends after
+ * MAX_LIST_STEPS steps.  This suffices for old slabs: they fill up again at once, so the list has
+ * few.
  *
  * Memory at a limit: a segment for which no slab can be allocated gets a separate block, as in a
  * small filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has
@@ -43,7 +44,7 @@ enum {
   SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
   MIN_SLABS_PLANNED = 4,             /* a plan that would fill fewer slabs has no slabs */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* a filter smaller than this number of slabs allocates none beyond its plan */
+      SMALL(32, 2), /* beyond its plan, a filter smaller than so many slabs allocates none */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 
@@ -115,8 +116,8 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
 /* ---- slots ---- */
 
 /* Whether the memory of new slabs is zeroed.  Pages of the system are zeroed, and so are blocks of
- * some allocators.  In other slabs, a call zeroes a slot when it takes the slot, because to zero
- * all slots of a slab would take one call too long. */
+ * some allocators.  In other slabs, a call zeroes only the slot that it takes: to zero all slots of
+ * a slab would take one call too long. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
@@ -174,8 +175,8 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* Whether the filter may allocate a slab.  (If a generation has become smaller than a slab, it may
- * not, because most slots of the slab would stay free.) */
+/* Whether the filter may allocate a slab.  (Not for a generation that has become smaller than a
+ * slab, because most slots would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
@@ -186,9 +187,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot.  If no slot is free, may allocate a slab.  One thread at a time does so, and others
- * wait: the bytes of a slab are counted before its slots are in the list.  So a call that finds
- * neither a slot nor bytes for a slab must not fail before the other thread's slots are there. */
+/* Takes a slot, perhaps of a new slab.  One thread at a time does so, and others wait.  (The bytes
+ * of a new slab are counted before its slots are in the list.  A thread that did not wait could
+ * find neither a slot nor bytes for a slab, and fail.) */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;
@@ -213,7 +214,7 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
   struct segment *segment = take_slot_in_turn(c, generation);
   if (!segment)
     segment = tamis__cuckoo_allocate(c, generation_slabs(generation)->slot_bytes, result);
-  /* The failed call has released retired slots, or another thread may have added a slab. */
+  /* Tries again: the failed call has released retired slots, or another thread has added a slab. */
   return segment ? segment : take_slot_in_turn(c, generation);
 }
 

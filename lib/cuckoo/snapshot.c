@@ -3,68 +3,68 @@
  * Layer 2: a snapshot of a filter that is in use.
  *
  * A snapshot goes through the generations, the oldest first, and through each in the order of its
- * directory.  It copies one segment at a time, and holds a growth stripe and all stripes of the
- * segment meanwhile.  The *cursor* is a directory index: all indices before it have been copied.
- * Segments may split and join during a snapshot, but two segments do not join while the cursor is
- * between them.  Generations that are opened meanwhile are copied last.
+ * directory.  It copies one segment at a time, under a growth stripe and all stripes of the
+ * segment.  The *cursor* is a directory index: all indices before it have been copied.  Segments
+ * may split and join during a snapshot, but two segments do not join while the cursor is between
+ * them.  Generations that are opened meanwhile are copied last.
  *
  * A snapshot has each key as it was at one moment, when the key's segment in the newest generation
  * was copied.  From then on the key is *final* for the snapshot.  All copies of a key in one
  * generation share a bucket pair, and so a segment.  With one generation, no more is needed.
  *
- * With several generations, the snapshot copies the entries of a key at different moments.  And a
- * remove takes the entry that knows the most bits, in any generation: this may be the entry of
- * another key.  So writers obey three rules while a snapshot is being taken:
+ * With several generations, the snapshot copies the entries of a key at different moments.
+ * Moreover, a remove takes the entry that knows the most bits, in any generation, which may be the
+ * entry of another key.  So writers obey three rules while a snapshot is being taken:
  *
- *    remove   If the key is not final, but the remove takes an entry from the copied part, it notes
- *             the key.  The user of the snapshot then removes the key from the snapshot as well.
+ *    remove   If the key is not final, but the remove takes an entry that has been copied, the
+ *             remove notes the key.  The snapshot's user then removes it from the snapshot, too.
  *    add      If the key is not final, an add writes nothing to the copied part of an older
- *             generation.  (Without a snapshot it may, at a limit or to count a copy.)  So adds are
- *             refused sooner.
- *    join     Nor do two segments of an older generation join if part of them has been copied: an
- *             entry would lose a bit that its copy knows.  The next remove tries the join again.
+ *             generation.  (Without a snapshot, an add may do so, at a limit or to count a copy.)
+ *             So an add may be refused sooner.
+ *    join     Two segments of an older generation do not join after one has been copied: an entry
+ *             would lose a bit that its copy knows.  The next remove tries the join again.
  *
  * If a generation is opened while a snapshot copies the previous one, the snapshot leaves the
  * entries of final keys out of its copy of the new generation.
  *
  * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
  * their copies.  For a string v of bits after root0, let K(v) be the number of keys whose hash
- * strings begin with v, and E(v) the number of entries whose known bits begin with v.  Entries are
- * prefixes of hash strings.  So each key can have an entry of its own if and only if there are as
- * many entries as keys, and no v has E(v) > K(v).  Let d(v) = K(v) - E(v).
+ * strings begin with v, E(v) the number of entries whose known bits begin with v, and d(v) = K(v) -
+ * E(v).  Entries are prefixes of hash strings.  So each key can have an entry of its own if and
+ * only if there are as many entries as keys, and d(v) >= 0 for all v.
  *
- *    An add of a key raises d(v) by 1 for each prefix v of the key's hash string that is longer
- *    than the key's entry.  A remove of a key lowers d(v) by 1 for each such v that is longer than
- *    the entry that the remove takes.  d(v) stays at least 0, because no entry that begins with
- *    such a v matches the key: the remove would have taken this longer entry.
+ *    1. In the filter, d(v) >= 0.  An add of a key raises d(v) by 1 for each prefix v of the key's
+ *       hash string that is longer than the key's entry.  A remove lowers d(v) by 1 for each such v
+ *       that is longer than the entry that the remove takes.  No entry that begins with such a v
+ *       matches the removed key: the remove would have taken this longer entry.  So d(v) was at
+ *       least 1.
  *
  * Let L be the entries that have been copied, and those that will be copied if nothing changes any
  * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
- * and each other key as it is now, but with its noted removes undone.  We show D(v) = K'(v) - L(v)
- * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  When the
- * noted keys are then removed from L, each key remains as it was when it became final.
+ * and each other key as it is now, but with its noted removes undone.  To show: D(v) = K'(v) - L(v)
+ * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  The user
+ * removes the noted keys from L, and each key remains as it was when it became final.
  *
- *    Every call changes D(v) and d(v) by the same amount, with two exceptions.  The first is an add
- *    of a final key: no copy contains the new entry.  The second is a remove that takes a copied
- *    entry: a noted remove, or a remove of a final key.  No other call changes the copied entries
- *    of keys that are not final.  Moves, folds and splits keep the known bits of an entry, and
- *    joins are put off.
+ *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions: an add of a final
+ *       key, whose entry no copy contains; and a remove that takes a copied entry, which is noted
+ *       or is of a final key.  Other calls do not change the known bits of copied entries: moves,
+ *       folds and splits keep them, and joins are put off.
  *
- *    So D(v) is d(v) with these removes and these adds undone.  If no key that begins with v
- *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all such keys are final, D(v) has
- *    not changed since the last one became final.  If only some are final, v is shorter than the
- *    bits that lead to a directory entry of the generation in which they became final.  All entries
- *    of this generation and of later ones know more bits than v has (see cuckoo_geometry_next()),
- *    and adds of final keys go only there.  So these adds have not changed d(v), and D(v) >= d(v)
- *    >= 0.
+ *    3. So D(v) is d(v) with these removes and these adds undone.  To undo removes cannot lower it.
+ *       If no key that begins with v is final, there are no such adds, and D(v) >= d(v) >=
+ *       0.  If all such keys are final, D(v) has not changed since the last one became final.  If
+ *       only some are final, v is shorter than the bits that lead to a directory entry of the
+ *       generation in which they became final.  All entries of this generation and of later ones
+ *       know more bits than v has (see cuckoo_geometry_next()), and final keys are added only
+ *       there.  So these adds have not changed d(v), and D(v) >= d(v) >= 0.
  *
- *    K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
- *    the segment that it writes to, or writes one word ([O] in insert.c).  A remove decides under
- *    c->snapshots_lock, and under the stripe of its entry, whether the entry has been copied and
- *    whether the key is final.
+ *    4. K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
+ *       the segment that it writes to, or writes one word ([O] in insert.c).  A remove holds
+ *       c->snapshots_lock and the stripe of its entry while it decides whether the entry has been
+ *       copied and the key is final.
  *
  * Why the rules are needed: without notes, a key that is removed from the copied part and added
- * again would be in the snapshot twice.  Without the order of generations, a remove could take the
+ * again would be in the snapshot twice.  In another order of generations, a remove could take the
  * entry of another key y from a generation that is not copied yet, while the entry that stands for
  * y from then on is in a copied generation.  An add to the copied part could have the same effect.
  */
@@ -173,8 +173,8 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
   return enough;
 }
 
-/* No cursor may be between the indices, because a snapshot copies whole segments.  If the indices
- * have been copied, all their keys must be final. */
+/* Returns false if a cursor is inside `range`, because a snapshot copies whole segments, or if
+ * `range` has been copied but has keys that are not final. */
 bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
                                  struct directory_range range)
 {

@@ -18,7 +18,7 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes are kept until the end */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes wait for the last piece */
 
 /* A list element with a removed key. */
 struct snapshot_note {
@@ -26,8 +26,8 @@ struct snapshot_note {
   uint64_t hash; /* the mixed hash of the key */
 };
 
-/* A segment as it was at one moment.  A root without segments has no pieces.  The pieces of another
- * root cover all its directory indices, in order and without gaps. */
+/* A segment as it was at one moment.  A root without segments has no pieces.  The pieces of a root
+ * with segments cover all its directory indices, in order and without gaps. */
 struct snapshot_piece {
   const struct generation *generation;
   const struct cuckoo_geometry *geometry; /* the segment's geometry */
@@ -74,8 +74,8 @@ void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 /* Sets *piece to the next piece; returns TAMIS_OK, TAMIS_ABSENT after the last, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* Returns the removed keys that no earlier call has returned.  Before the last piece, returns NULL
- * if these are fewer than SNAPSHOT_MANY_NOTES.  The caller must release the list. */
+/* Returns the notes that no earlier call has returned.  Before the last piece, returns NULL if
+ * there are fewer than SNAPSHOT_MANY_NOTES.  The caller must release the list. */
 struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s);
 void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes);
 
@@ -93,7 +93,7 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
 
 /* Whether any snapshot is being taken.  Relaxed: a snapshot enters c->snapshots before it takes the
  * stripes of a segment.  If the snapshot has copied the caller's segment, the caller took its
- * stripe later and sees the snapshot.  If not, the snapshot needs nothing from the caller. */
+ * stripe later, and so sees the snapshot.  Otherwise the snapshot needs nothing from the caller. */
 static inline bool has_snapshots(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
@@ -108,8 +108,8 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
  * a lock.  If memory is refused, the snapshots fail, but the remove does not. */
 void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
-/* Whether the snapshots let a writer add to a segment of a generation that is not the newest, or
- * join two segments.  `range` has the key's index, or the indices of both segments. */
+/* Whether the snapshots let a writer add to a segment of an older generation, or join two segments.
+ * `range` has the index of the added key, or the indices of both segments. */
 bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
                                  struct directory_range range);
 
