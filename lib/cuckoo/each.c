@@ -14,7 +14,7 @@
  * If a filter opens its second generation during the call, the general path (lookup.c) repeats a
  * look-up that missed.
  *
- * The look-ups in EACH_BLOCK filters share a read section, which is short and never waits.
+ * The look-ups of one contains_block() share a read section, which is short and never waits.
  */
 #include "cuckoo/lookup.h"
 

@@ -17,7 +17,7 @@
  * when no slab has a free slot.  A slab is a small part of the filter, because only a filter at
  * least as large as MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
  * fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within
- * the planned bytes.  So the filter takes exactly the bytes that tamis_bytes_for() promises.  Small
+ * the planned bytes.  So its segments and slabs take exactly the bytes that are promised.  Small
  * filters have no slabs, nor have generations with fewer segments than a slab has slots.
  *
  * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
@@ -27,8 +27,7 @@
  * nearly all of the newer half of the slabs have been released.  Until then the filter takes at
  * most as much memory as before.  The list of slabs with free slots is only nearly sorted by age:
  * the search for a slab's place in the list begins at the oldest slab, and ends after
- * MAX_LIST_STEPS steps.  This suffices for old slabs: they fill up again at once, so the list has
- * few.
+ * MAX_LIST_STEPS steps.  Old slabs fill up again at once, so the list has few of them.
  *
  * Memory at a limit: a segment for which no slab can be allocated gets a separate block, as in a
  * small filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has
@@ -214,7 +213,7 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
   struct segment *segment = take_slot_in_turn(c, generation);
   if (!segment)
     segment = tamis__cuckoo_allocate(c, generation_slabs(generation)->slot_bytes, result);
-  /* Tries again: the failed call has released retired slots, or another thread has added a slab. */
+  /* Tries again: the failed call may have released slots, or another thread added a slab. */
   return segment ? segment : take_slot_in_turn(c, generation);
 }
 

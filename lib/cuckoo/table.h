@@ -46,8 +46,8 @@
 #include "cuckoo/geometry.h"
 #include "table/plane.h"
 
-/* The stripes and the buckets of a segment follow this struct in memory.  Except `retired` and the
- * lock, the members that are not atomic do not change after the segment is published. */
+/* The stripes and the buckets of a segment follow this struct in memory.  After the segment is
+ * published, only `retired`, the lock and the atomic members change. */
 struct segment {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
@@ -73,7 +73,7 @@ _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry count
  * of an array of 2 × 2^k entries, plus k (directory.h), or NULL if the root has no segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
-enum { DIRECTORY_ENTRY_BYTES = 8 }; /* bytes of an entry, on every machine: see WIDE */
+enum { DIRECTORY_ENTRY_BYTES = 8 }; /* on every machine, whatever the width of a pointer */
 
 enum { GROWTH_STRIPES = 16 };
 
@@ -121,7 +121,7 @@ struct slabs {
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  uint64_t unused[2];                  /* keeps sizeof, which is part of numbers in saved files */
+  uint64_t unused[2];                  /* keeps the size, which is part of numbers in saved files */
   directory_entry entry[];
 };
 
@@ -129,14 +129,14 @@ struct directory_array {
  * size, which is even; an array is retired with its size plus RETIRED_ARRAY, which is odd. */
 enum { RETIRED_ARRAY = 1 };
 
-/* In memory, a struct slabs follows if `has_slabs`, and then, if there is one root, its word. */
+/* In memory, a struct slabs follows (if `has_slabs`), then the root's word (of a single root). */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
-  /* LOCK cuckoo.own_growth (order 1): in the first generation, replaces all of cuckoo.growth while
-   * the filter has no growth; held like cuckoo.growth, and while the growth is created. */
+  /* LOCK cuckoo.own_growth (order 1): in the first generation, replaces cuckoo.growth while the
+   * filter has no struct cuckoo_growth; held like cuckoo.growth, and to create the struct. */
   struct lock own_growth;
   uint8_t counter_mask; /* the number of shards, minus 1 */
   uint8_t number;       /* 0 for the first generation, 1 for the second, and so on */
@@ -160,7 +160,7 @@ struct cuckoo_growth {
    * complete.  Element 0 is unused, because the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
-    /* gives the array the same size on all machines, as WIDE does for a member */
+    /* makes the union as large on all machines, as WIDE does for a single member */
     uint64_t generation_room[CUCKOO_MAX_GENERATIONS];
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
@@ -176,7 +176,7 @@ struct cuckoo_growth {
   struct cuckoo_geometry after;
   _Atomic uint64_t after_segments;
   _Atomic uint64_t splits, joins;
-  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a later call sees the flag */
+  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a call may see this late */
   _Atomic bool united;  /* a union has begun: see is_skewed() in growth.c */
   /* The rate that unions have added beyond the plan (unite_plan.c).  It changes under `opening`. */
   _Atomic double excess;
@@ -226,7 +226,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
  *   makes visible  the locks, lists and counters that tamis__growth_provide() has initialized
- *   if weakened    a thread might use an uninitialized lock or list
+ *   if weakened    a thread that finds a new struct could see its locks and lists uninitialized
  *   checked by     mutants/growth_published_relaxed, mutants/growth_loaded_relaxed */
 static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
 {
@@ -244,8 +244,8 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
   return c->growable ? NULL : c->mapped;
 }
 
-/* A number that a growable filter has from its first growth on, and that is 0 before.  (Relaxed: no
- * such number publishes any other data.) */
+/* A member of the filter's struct cuckoo_growth, or 0 without this struct.  (Relaxed: none of these
+ * members publishes other data.) */
 #define cuckoo_growth_figure(c, member)                               \
   __extension__({                                                     \
     const struct cuckoo_growth *of = cuckoo_has_growth(c);            \
@@ -262,7 +262,7 @@ static inline const struct cuckoo *generation_cuckoo(const struct generation *fi
 }
 
 /* The geometry of the first generation's segments after the uneven split.  (Relaxed: the caller has
- * found or is creating a segment of this kind, so it has already seen the growth.) */
+ * found such a segment, or creates one, so it has already seen c->growth.) */
 static inline const struct cuckoo_geometry *
 generation_geometry_after(const struct generation *generation)
 {
@@ -270,7 +270,7 @@ generation_geometry_after(const struct generation *generation)
   return &atomic_load_explicit(&c->growth, memory_order_relaxed)->after;
 }
 
-/* A statistic: the number of segments with generation_geometry_after(); 0 in later generations. */
+/* A statistic: how many segments come from an uneven split; counted only in generation 0. */
 static inline uint64_t cuckoo_after_segments(const struct generation *generation)
 {
   return generation->number > 0
@@ -293,7 +293,7 @@ static inline const struct cuckoo_geometry *segment_geometry(const struct genera
 }
 
 /* Returns generation i.  The caller must have read that there are more than i generations, or must
- * be appending generation i.  (Relaxed: reading that number made the pointer visible.) */
+ * be appending generation i.  (Relaxed: the pointer became visible with that number.) */
 static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
 {
   return i == 0 ? (struct generation *) &c->first
@@ -303,7 +303,7 @@ static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsig
 /* ORDER generations.load (seq_cst)
  *   pairs with     generations.publish
  *   makes visible  the generations below the number read
- *   if weakened    acquire would still do this, but a look-up could miss an add: see directory.load
+ *   if weakened    two threads could each miss the other's add, as if directory.load were weakened
  *   checked by     mutants/directory_published_relaxed, mutants/generations_load_acquire */
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
@@ -341,7 +341,7 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The number of shards of a generation's counters.  It is planned for one segment at each root, so
+/* The number of shards of a generation's counters.  Their number suits one segment at each root, so
  * that a new generation stays small.  A later generation has at most 16 shards, that is 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
@@ -349,7 +349,7 @@ static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* The value of a counter, or 0 if the sum of its shards missed an add and so is negative. */
+/* The value of a counter, or 0 if the sum of its shards is negative, because it missed an add. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -500,7 +500,7 @@ static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct se
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* Returns false only if no bucket whose stripe the caller holds has a duplicate count. */
+/* If this returns false, no bucket whose stripe the caller holds has a duplicate count. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return plane_counts(&segment->duplicates) != NULL;
@@ -520,7 +520,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Returns true if a copy that gets neither a lane nor a count is refused without a search. */
+/* Returns true if no search should be made for a copy that gets neither a lane nor a count. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

@@ -10,18 +10,18 @@
  * it becomes the same prefix, or a shorter one if a new entry in its place would know fewer bits.
  * These rules apply to any two generations:
  *
- *    The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits of
- *    the fingerprint (w bits are a lane), which give the other bucket.  Between generations of the
- *    same geometry, every entry knows them.  An entry of a newer generation knows enough bits for
- *    any older generation.  An entry of an older generation often knows too few for a newer one.
+ *    1. The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits
+ *       of the fingerprint (a lane has w bits), which give the other bucket.  Every entry knows
+ *       enough bits for a generation of the same geometry, and for any older generation.  An entry
+ *       of an older generation often knows too few for a newer one.
  *
- *    The entry may be in a segment of any depth.  It then knows depth + w - 1 bits, as a new entry
- *    does, or it knows fewer bits and has an age.  It always knows at least w - 1 bits, so its age
- *    is at most the segment's depth.  Splits and joins keep this true.
+ *    2. The entry may be in a segment of any depth.  There it knows depth + w - 1 bits, as a new
+ *       entry does, or fewer, and then has an age.  It always knows at least w - 1 bits, so its age
+ *       is at most the segment's depth.  Splits and joins keep this true.
  *
- *    A root of an older generation without a segment never gets one (growth.c), so it cannot take
- *    entries.  A segment of an older generation splits only for a union.  This is safe:
- *    look-ups handle the split like a join, and unique adds hold stripes in each generation.
+ *    3. In an older generation, a root without a segment never gets one (growth.c), so it cannot
+ *       take entries.  A segment splits there only for a union.  Such a split is safe: look-ups
+ *       handle it like a join, and unique adds hold stripes in each generation.
  *
  * The union adds an entry to the newest generation that can take it or, if there is no room, to an
  * older one.  It splits segments of `into` as deep as those of `from`, and puts an entry into the
@@ -42,8 +42,8 @@
  * [F] Duplicates.  The union counts copies only with an entry that is a prefix of the incoming
  *     entry.  An entry that knows more bits might not match the key.
  *
- * Removes.  The snapshot notes the keys that were removed from the copied part of `from` meanwhile.
- * The union removes these keys from `into` at the end, when all entries are there.  An earlier
+ * Removes.  Meanwhile the snapshot notes the keys that are removed from the copied part of `from`.
+ * At the end, when all entries are there, the union removes these keys from `into`.  An earlier
  * remove might take the entry of another key y, and leave an entry that does not stand for y.
  *
  * The union plans rate and room before it changes anything: see unite_plan.c.
@@ -100,10 +100,10 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
 }
 
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
- * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
- * Returns a result, or RETRY if a plain add has filled the lane meanwhile.  (Then the
- * function takes back the lane's count, which no other call has read.)  Here and in
- * add_entry_locked(), the caller must hold the stripes of the pair. */
+ * that the entry had in `from`; otherwise, or if that bucket is full, the emptier bucket.  Returns
+ * a result.  If a plain add has filled the lane meanwhile, takes back the lane's count, which no
+ * other call has read, and returns RETRY.  Here and in add_entry_locked(), the caller must hold the
+ * stripes of the pair. */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)
@@ -117,7 +117,7 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   uint64_t room = to.bucket == pair->lower ? words.room_lower : words.room_upper;
   struct lane lane = {to.bucket, lanes_first(&g->shape, room)};
   int result = TAMIS_OK;
-  if (e->copies) /* first, so that the entry is never there without its copies */
+  if (e->copies) /* the count comes first, so that the entry never lacks it */
     result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies, true);
   if (result != TAMIS_OK)
     return result;
@@ -147,7 +147,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
       cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies + 1);
-    if (result != TAMIS_EFULL || !room) /* at a limit, the copy may get a lane */
+    if (result != TAMIS_EFULL || !room) /* TAMIS_EFULL: try the free lane */
       return result;
   }
   if (!room)
@@ -230,7 +230,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
       return result;
     if (cuckoo_generations(u->into) != n)
       continue;
-    if (u->into->growable && number >= n) /* otherwise the entry knows too few bits */
+    if (u->into->growable && number >= n) /* if number < n, e knows too few bits */
       result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
     if (result != TAMIS_OK)
       return result;

@@ -3,20 +3,20 @@
  * Layer 2: plans a union before anything is changed.
  *
  * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
- * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum of these
- * probabilities is at most the rate.  The plan of a generation assumes that keys are added one by
- * one: the more keys there are, the more its segments have split, and the more bits a new entry
- * knows.  The *share* of n keys is the rate that a plan allows for the first n keys (share_of()).
- * Two filters of n keys each may together have twice the share of n keys, which is more than the
- * share of 2n keys.  The rate of a union's entries beyond their share is added to the *excess* of
+ * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
+ * entries is at most the rate.  The plan of a generation assumes that keys are added one by one:
+ * the more keys there are, the more its segments have split, and the more bits a new entry knows.
+ * The *share* of n keys is the rate that a plan allows for the first n keys (share_of()).  Two
+ * filters of n keys each may together have twice the share of n keys, which is more than the share
+ * of 2n keys.  So the union adds what its entries need beyond their share to the *excess* of
  * `into`.  The planned rates of all generations and the excess together never exceed the promised
  * rate:
  *
- *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
- *    into half of the rate that the plans of the generations leave.  Otherwise the union lowers the
- *    split limit, and so the planned rate, of the newest generation.  If that is not enough, the
- *    union is refused: filters that have used up their rates have no union that keeps the rate.
- *    At the end, the union corrects the excess for the added entries.
+ *    Before it begins, the union sums up the rate of the entries of `from`.  Their excess must fit
+ *    into half of the rate that the plans of the generations leave.  If it does not, the union
+ *    lowers the split limit of the newest generation, and so its planned rate.  If that is not
+ *    enough, the union is refused: filters that have used up their rates have no union that keeps
+ *    the rate.  At the end, the union corrects the excess for the entries that it has added.
  *
  * Room.  Entries that know too few bits for newer generations need room in older ones.  A census
  * counts the entries for each number of known bits.  The union is refused before it begins if the
@@ -24,7 +24,7 @@
  * generations have no union: their entries know only enough bits for the first generation.)
  *
  * Copies.  Adds count copies one by one.  But if two filters are united into each other in turn,
- * the copies multiply.  After some eighty, counts would overflow, so unions are refused before.
+ * the copies multiply.  Before counts overflow, after some eighty unions, unions are refused.
  */
 #include "cuckoo/unite_plan.h"
 
@@ -35,8 +35,8 @@
 
 #include <math.h>
 
-/* Element i is the number of entries that know i bits after root0.  i is less than 128, because
- * root and pair have fewer than 64 bits, a prefix has at most 14, and an entry at most 31. */
+/* entries[i] is the number of entries that know i bits after root0: fewer than 64 bits of root and
+ * pair, at most 14 of a prefix, and at most 31 of an entry. */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];
@@ -79,9 +79,9 @@ static bool has_all_roots(const struct generation *generation)
   return true;
 }
 
-/* The number of entries for which a generation has room if all segments have this depth.  Segments
- * get different numbers of keys, so some are full before others.  After the uneven split, those of
- * the larger class are full first. */
+/* The number of entries that a generation can take before the first segment is full, if all
+ * segments have this depth.  (They get different numbers of keys.  After the uneven split, the
+ * first full segment has the larger class.) */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
   const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its part of the keys: 2 - sqrt(2) */
@@ -92,8 +92,8 @@ static double room_at(const struct cuckoo_geometry *before, unsigned depth)
   return uneven ? room / 2 / larger_class : room;
 }
 
-/* The number of entries of geometry `source` for which generation j of `into` has room, after those
- * that it has and that are already planned for it. */
+/* The number of entries of geometry `source` for which generation j of `into` has room, in addition
+ * to its own entries and those already planned for it. */
 static double room_left(const struct cuckoo *into, unsigned n, unsigned j,
                         const struct union_plan *plan, const struct cuckoo_geometry *source)
 {
@@ -102,7 +102,7 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j,
   double entries = plan->before[j] + plan->taken[j];
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a plain copy always has room */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a mere copy has room */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
@@ -128,7 +128,7 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* How much `rate`, that of `more` entries after `keys` keys, exceeds the share of these entries. */
+/* How much `rate`, of `more` entries added to `keys` keys, exceeds the share of these entries. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
@@ -244,7 +244,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
   struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
-  int result = tamis__growth_provide(into); /* it has the excess and the lock for it */
+  int result = tamis__growth_provide(into); /* for the excess and its lock */
   growth_unlock(held);
   if (result != TAMIS_OK)
     return result;
@@ -260,7 +260,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
   double excess = cuckoo_growth_figure(c, excess);
-  /* The former value is exact, if no other union has changed it.  A difference may be rounded. */
+  /* Takes back the reservation.  (plan->former is exact, but a difference may be rounded.) */
   excess = excess == plan->reserved ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
@@ -270,5 +270,5 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   if (failed && more <= cuckoo_rate_left(c, cuckoo_generations(c)))
     atomic_store_explicit(&plan->newest->split_limit, (uint8_t) former, memory_order_relaxed);
   lock_release(&growth->opening);
-  fullness_count(&c->rooms); /* the rate left may allow another generation */
+  fullness_count(&c->rooms); /* full marks end: the rate left may allow a generation */
 }

@@ -43,12 +43,12 @@ struct survey {
 
 struct union_plan {
   double excess;           /* the excess (unite_plan.c) that the union adds */
-  double former, reserved; /* the excess of `into` before the union, and with `excess` */
+  double former, reserved; /* the excess of `into`, without and with the member `excess` */
   double rate;             /* the rate of the generations that the union will open */
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each will receive */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each of them will receive */
 };
 
 /* Checks whether the union is possible, and reserves the excess that it adds.
@@ -59,8 +59,8 @@ struct union_plan {
  *                       union could not keep the promised rate */
 int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
-/* After the union, replaces the reserved excess by the actual one.  come[i] describes the
- * entries that generation i received.  If `failed`, raises the split limit if the rate allows. */
+/* After the union, replaces the reserved excess by the actual one. come[i] describes the entries
+ * that generation i received.  If `failed`, restores the split limit if the rate allows this. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);
 

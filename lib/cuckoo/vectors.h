@@ -9,8 +9,8 @@
  *    vector_lookup_pairs()     the steps of lookup_finish()
  *
  * These steps serve the usual case.  A key is not in the usual case if an entry left a bucket
- * between the reads, if its segment was marked, or if it has no segment.  Then all eight results
- * are dropped, and the functions without vectors look the eight keys up in order.
+ * between the reads, or if its segment was marked or is missing.  With such a key, all eight
+ * results are dropped, and the functions without vectors look the eight keys up in order.
  */
 #ifndef TAMIS_LIB_CUCKOO_VECTORS_H
 #define TAMIS_LIB_CUCKOO_VECTORS_H
@@ -71,7 +71,7 @@ VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool 
   return entry * s->low;
 }
 
-/* NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in the lanes of a vector. */
+/* NOLINTBEGIN(performance-no-int-to-ptr): a vector holds addresses as numbers. */
 
 /* Replaces the value of each root that has split by the key's entry in the root's array. */
 VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_geometry *g,

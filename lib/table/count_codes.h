@@ -34,7 +34,7 @@ typedef uint16_t block_figure;
 
 struct count_block {
   block_figure bytes;      /* size of this struct and all that follows it */
-  block_figure refused;    /* size of the larger block for which memory was last refused; 0: none */
+  block_figure refused;    /* size of the larger block that the allocator last refused; 0: none */
   block_figure live;       /* the number of lanes with a count */
   block_figure exceptions; /* the number of exceptions */
   block_figure changes;    /* the number of changes since the block was last encoded */

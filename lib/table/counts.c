@@ -9,9 +9,9 @@
 
 enum {
   MAX_BITS = SMALL(21, 2),    /* bits of the widest code; a count with more bits is an exception */
-  FEWEST_SLOTS = SMALL(8, 1), /* a new block has room for at least this many more exceptions */
+  FEWEST_SLOTS = SMALL(8, 1), /* at least this many exceptions can be added to a new block */
   SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in 32 has a count, all counts are exceptions */
-  /* The most bytes of a block that can be encoded in place from its own counts. */
+  /* The largest block that encode_anywhere() copies to the stack, to encode it in place. */
   MOST_COPIED = SMALL(2048, 64)
 };
 
@@ -40,8 +40,8 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
   return n;
 }
 
-/* Reads the counts of a source.  `next` points into the source's array or, if there is no array, to
- * `copy`, which holds decoded counts of the source's block. */
+/* Reads the counts of a source.  `next` points into the source's array or, if the source has none,
+ * to `copy`, which then holds counts that were decoded from the source's block. */
 struct source_reader {
   const struct counts_source *from;
   const uint64_t *next;
@@ -68,8 +68,8 @@ static size_t next_counts(struct source_reader *r)
 
 /* ---- the choice of a frame ---- */
 
-/* The number of exceptions for which a block gets room.  If `spare` is true, the number includes
- * exceptions that will probably be added before the block needs another frame. */
+/* The number of exceptions for which a block gets room.  If `spare`, this includes exceptions that
+ * will probably be added before the block needs another frame. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -139,8 +139,8 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
   code_write_rest(&writer);
 }
 
-/* Returns true if a block can be encoded in place.  If its own counts are the source, they are
- * first copied to the stack, so the block must be small.  (With counts below 2^7, it is small.) */
+/* Returns true if a block can be encoded in place.  A block whose own counts are the source is
+ * first copied to the stack, so it must be small.  (With counts below 2^7, it is.) */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -167,7 +167,7 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Keeps the old block if the counts fit into it and a new block would be hardly smaller. */
+/* Keeps the old block if the counts fit into it and a new block would not be much better. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare)
 {
@@ -203,7 +203,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Returns true if room for more exceptions would take fewer bytes than wider codes. */
+/* Returns true if a block with so few exceptions should get room for more, not wider codes. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
@@ -310,7 +310,7 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
   }
   put(b, positions, i, from, to);
   if (to < from)
-    b->refused = 0; /* a smaller block might be enough now */
+    b->refused = 0; /* the next request may be for a smaller block */
   b->live = (block_figure) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
@@ -328,7 +328,7 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
   struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
-  if (more >> 63) /* `more` is negative, so a smaller block might be enough afterwards */
+  if (more >> 63) /* `more` is negative: the next request may be smaller */
     b->refused = 0;
   uint64_t old = code_get(b, i);
   if (!old && b->exceptions) {

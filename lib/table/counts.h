@@ -71,8 +71,8 @@ uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsign
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
-/* Adds `more` to the count of a lane, modulo 2^64, if this needs no allocation: the sum fits into
- * the lane's code or exception, or the lane had no count and gets a code.  In all other cases,
+/* Adds `more`, modulo 2^64, to the count of a lane if this needs no memory: the sum fits into the
+ * lane's code or exception, or the lane has no count and the sum has a code.  In all other cases,
  * returns false and changes nothing. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
@@ -90,9 +90,9 @@ static inline size_t counts_positions(const struct table_counts *d)
 struct counts_source {
   /* all counts, by index; NULL: the counts are in the other members */
   const uint64_t *array;
-  /* a block of this or another table, with all counts except *count; NULL: those counts are 0 */
+  /* the block that the counts are read from, perhaps of another table; NULL: all counts are 0 */
   const struct count_block *block;
-  const uint64_t *count; /* the count at index `at`; NULL: `block` has this count, too */
+  const uint64_t *count; /* replaces the count that `block` has at index `at`; may be NULL */
   size_t at;
 };
 

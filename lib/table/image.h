@@ -24,7 +24,7 @@ enum {
   IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* the most numbers in a block of a row */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
-  /* The most bytes of a count in a block, where the first number has at most 3 bytes. */
+  /* The most bytes of a count in a block: there, the first of its numbers has at most 3 bytes. */
   IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 

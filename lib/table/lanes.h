@@ -86,8 +86,8 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* Returns what lanes_count() returns: the highest lane of the product is the sum of all lanes.
- * (This is faster on a processor that has no instruction to count bits.) */
+/* Does what lanes_count() does: the highest lane of the product is the sum of all lanes.  (This is
+ * faster on a processor that has no instruction to count bits.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &
@@ -100,10 +100,10 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The set of lanes that are not 0.  `units` has one bit in each lane, and the bits below it are
- * ignored.  `below` is a mask of the remaining bits of each lane, except the highest.  If `value`
- * has any bit of this mask in a lane, the sum carries into the lane's highest bit.  No carry leaves
- * a lane, because the highest bit is not part of the sum. */
+/* The set of lanes that are not 0.  `units` has one bit in each lane, and lower bits of the lane
+ * are ignored.  `below` is a mask of the other bits of each lane, except the highest.  If a lane of
+ * `value` has any bit of this mask, the sum carries into the lane's highest bit.  No carry leaves a
+ * lane, because `below` excludes the highest bits. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;
@@ -128,8 +128,8 @@ static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, u
 
 /* ---- sums ----
  *
- * To count the lanes in use in many buckets, add up values of lanes_as_ones(), which are 1 in each
- * lane in use, then call lanes_sum().  No lane overflows in a sum of up to LANES_ROWS values. */
+ * To count the lanes in use in many buckets, add up results of lanes_as_ones(), which have a 1 in
+ * each lane in use, then call lanes_sum().  No lane overflows in up to LANES_ROWS additions. */
 enum { LANES_ROWS = 128 };
 
 static inline uint64_t lanes_as_ones(const struct lane_shape *s, uint64_t value)

@@ -32,10 +32,10 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
   return fmax(load->deviation, small);
 }
 
-/* If a set of buckets gets more keys than it has lanes, they do not fit, however empty the other
- * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, on average m.
- * Both buckets of a key are in a given set of i lower and j upper buckets with probability
- * i j / M^2.  Too many keys are k = (i + j) b + 1.  By a union bound over all sets of buckets and
+/* A set of buckets is overfull if it gets more keys than it has lanes, however empty the other
+ * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, on average m.  A
+ * key has both buckets in a given set of i lower and j upper buckets with probability ij / M^2, and
+ * k = (i + j) b + 1 keys are too many for the set.  By a union bound over all sets of buckets and
  * all sets of k keys, the expected number of overfull sets is at most (C: binomial coefficients)
  *
  *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  where the mean of C(n, k) is at most m^k / k!

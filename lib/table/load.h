@@ -2,16 +2,16 @@
  *
  * Layer 0: how full a segment of a table gets before an insert finds no room.
  *
- * The load factor is the part of the lanes that is in use when this happens.  Measurements show
- * that it is normally distributed over the seeds.  The test unit.planning checks this.
+ * The load factor is the part of the lanes that are in use when an insert first finds no room.
+ * Measurements show that it is normally distributed over the seeds (test unit.planning).
  */
 #ifndef TAMIS_LIB_LOAD_H
 #define TAMIS_LIB_LOAD_H
 
 #include <stdbool.h>
 
-/* A table of fixed size is planned to refuse a key below its capacity with only 1 seed in 10^9.
- * Half of this probability, load_early, is for low load factors, and half for overfull buckets. */
+/* A table of fixed size is planned so that only 1 seed in 10^9 makes it refuse a key below its
+ * capacity.  Half of this, load_early, is for low load factors, and half for overfull buckets. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */

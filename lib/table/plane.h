@@ -24,9 +24,9 @@ struct plane_size {
 /* Returns the counts, or NULL.  Relaxed, like the stores of the pointer, because the plane's lock
  * orders all uses of the struct.
  *
- * A caller that holds only the lock of a bucket must do no more than compare the pointer with NULL.
- * If a lane of the bucket has a count, the pointer is not NULL: that count was set under the same
- * lock, after the struct was created, and the struct exists while any lane has a count. */
+ * A caller that holds only the lock of a bucket may only compare the pointer with NULL.  If a lane
+ * of the bucket has a count, the caller finds a pointer: the count was set under the bucket's lock,
+ * after the struct was created, and the struct exists while any lane has a count. */
 static inline struct table_counts *plane_counts(const plane *p)
 {
   return atomic_load_explicit(p, memory_order_relaxed);

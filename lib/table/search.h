@@ -24,10 +24,10 @@
 #include <stddef.h>
 
 enum {
-  /* A higher limit would fill a table better, but take longer (docs/internals/cuckoo.md). */
+  /* More buckets would fill a table better, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* If the search in breadth finds no room, a thorough search goes this many steps further (one
-   * step if buckets have more than SEARCH_FEW_LANES lanes).  More steps would need much stack. */
+  /* How many steps a thorough search goes further after its search in breadth has found no room.
+   * (One if buckets have more than SEARCH_FEW_LANES lanes.)  More steps would need much stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, 512 buckets give paths of 8 moves. */
@@ -75,7 +75,7 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* as search_trace() has read it; an add may have renewed its stamp */
+  uint32_t entry; /* read by search_trace(); later, an add may renew its stamp */
   unsigned lane;  /* lane of the bucket `from` */
 };
 
@@ -119,7 +119,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth, from bucket number `first` on: earlier buckets have been followed already. */
+/* Searches in depth from number `first` on: the entries of earlier buckets have been followed. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -132,8 +132,8 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
 }
 
 /* Follows the entries of bucket number `at`, which is full, and records the buckets that they lead
- * to, until one has an empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (While the
- * processor waits for one bucket it fetches the next: it predicts that the loop continues.) */
+ * to, until one has an empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (The
+ * processor predicts that the loop continues, and fetches the next bucket while it waits.) */
 FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
                                struct search *search, unsigned at, unsigned limit)
 {
