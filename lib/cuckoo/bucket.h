@@ -97,7 +97,7 @@ static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
 }
 
 /* The bucket that a split writes into child `bit`, which gets the entries whose first bit is `bit`.
- * They stay in their lanes, one step older.  Each entry must know at least one bit. */
+ * These entries stay in their lanes, one step older.  Each entry must know at least one bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
   uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest`: without highest bits */

@@ -21,7 +21,7 @@
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
-/* The bytes of a small filter's only shard: LONGEST_GROWTH is the last counter that filters use. */
+/* The bytes of a small filter's only shard, up to the last counter in use, LONGEST_GROWTH. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
 /* The bytes of each part of a filter's first block, in the order of the parts. */

@@ -7,7 +7,7 @@
 
 #include "cuckoo/table.h"
 
-/* The size of a struct filter_more or, without `own_hash`, of a tamis_allocator or nothing. */
+/* The bytes of a struct filter_more (if `own_hash`), of only a tamis_allocator, or of neither. */
 uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */

@@ -63,8 +63,8 @@ static int plan(const tamis_options *o, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call of cuckoo_shards() reads system files about the cores.  It is made here,
-     * because it would be the longest step of a small filter's growth. */
+    /* The first call of cuckoo_shards() reads system files about the cores.  Made here, the call
+     * does not become the longest step of a small filter's growth. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -182,7 +182,7 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* `segments` was read before `later` */
+  later = later < segments ? later : segments; /* `segments` was read earlier and may be smaller */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 

@@ -158,7 +158,7 @@ static inline bool generation_has_one_root(const struct generation *generation)
 }
 
 /* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
- * ascending order.  If cuckoo.growth is NULL, the lock cuckoo.own_growth replaces them. */
+ * ascending order.  If cuckoo.growth is NULL, the lock cuckoo.own_growth replaces all. */
 struct growth_stripes {
   struct lock *first;
   unsigned count;
@@ -216,8 +216,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Sets a root's mark before the root's first segment is published.  Relaxed: a traversal must find
- * the segment only after an add to it has returned; the mark is older than this add. */
+/* Sets a root's mark before the root's first segment is published.  Relaxed: a traversal has to
+ * find the segment only after an add to it has returned, and the mark is older than the add. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -289,14 +289,14 @@ struct bucket_pair {
 /* Finds a key's bucket pair.  The directory led to this pair at one instant during this call, the
  * *moment* of the pair:
  *
- *    If the root still has this array when the call reads the entry, the moment is this read.
+ *    If the root still has its array when this call reads the entry, the moment is this read.
  *
  *    Otherwise another thread has replaced the array since this call read the root's word.  A
  *    replaced array does not change, so its entry leads to the segment S to which it led when the
  *    array was replaced.  So the moment is the replacement of the array.  If this took S out of the
  *    directory, as when a root becomes a single segment, the moment is just before the replacement.
  *
- * A segment is marked and changes no more before the directory stops leading to it.
+ * Before the directory stops leading to a segment, the segment is marked and changes no more.
  *
  * `g` is the generation's geometry.  If parts of it are constants, the code is shorter. */
 FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,

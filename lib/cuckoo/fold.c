@@ -6,7 +6,7 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* A fold releases the stripes after this many buckets, after about the time of a split. */
+  /* A fold releases the stripes after this many buckets: they take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes */
   MANY_COPIES = 8        /* plus this many lanes, plus the lanes of false positives */
@@ -48,7 +48,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   return TAMIS_OK;
 }
 
-/* Folds each entry of a bucket into the first equal entry of its pair, from the lower bucket on. */
+/* Folds each entry of a bucket into the first equal entry of its pair (the lower bucket first). */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {

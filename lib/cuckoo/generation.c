@@ -6,8 +6,8 @@
 #include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
 
-/* The segments of a fixed filter are in one block, which starts with the first segment.  Only their
- * duplicate counts are elsewhere: if there are none, no segment is touched. */
+/* The segments of a fixed filter are in one block, which starts with the first segment.  Their
+ * duplicate counts are elsewhere; if there are none, this function touches no segment. */
 static void destroy_segments(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: each split copies all of them */
-  FIXED_PAIR_BITS = SMALL(15, 7),   /* 65536 buckets: no split copies them, and all fill up alike */
+  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: few, as each split copies all of them */
+  FIXED_PAIR_BITS = SMALL(15, 7),   /* 65536 buckets: many, as no split copies them */
   LARGEST_PAIR_BITS = 20,           /* the limit if segments of the usual size do not suffice */
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
@@ -48,7 +48,7 @@ static unsigned width_number(unsigned width)
   return i;
 }
 
-/* Returns the load factor of full segments.  (A fixed filter searches for room thoroughly.) */
+/* Returns the load factor of full segments: higher in a fixed filter, which searches thoroughly. */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
   return tamis__table_load(g->shape.lanes, !g->shape.ages);
@@ -105,9 +105,9 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
  * An entry of age a knows a bits less than a new one, so it matches 2^a times as many keys.  A
- * split by a fingerprint bit halves the number of a segment's entries, and doubles the keys that an
- * entry matches.  So the entries that were added at depth j add the same to the rate at any later
- * depth.  If n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
+ * split by a fingerprint bit leaves half of the entries in each child, where an entry matches twice
+ * as often.  So the entries that were added at depth j add the same to the rate at any later depth.
+ * If n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
  *
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *
@@ -145,8 +145,8 @@ static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double
 }
 
 /* Chooses the depth of the uneven split that allows the greatest depth limit.  If several depths
- * allow it, prefers depth 0, and then the greatest depth, which keeps the lanes narrow longest.  A
- * later generation splits unevenly at depth 0, even if this lowers its depth limit. */
+ * allow this limit, prefers depth 0, and then the greatest depth, which keeps the lanes narrow
+ * longest.  A later generation splits unevenly at depth 0, even if this lowers its depth limit. */
 static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
 {
   unsigned best = g->depth_limit, at = NEVER_UNEVEN;
@@ -263,9 +263,9 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * refuses a key, so its plan gives X > F at most the probability `load_early`. */
 
 /* A normally distributed number is 4.75 deviations below its mean with probability 10^-6.  So in
- * one growable filter in a million, F is so low that the only segment splits before the capacity.
- * The plan ignores buckets that get more keys than lanes.  They make 4 of 10^5 filters for 12 keys
- * at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
+ * one growable filter in a million, F is so low that the only segment splits early.  The plan
+ * ignores buckets that get more keys than lanes.  They make 4 of 10^5 filters for 12 keys at a rate
+ * of 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
 /* The mean m of X with a reserve of five deviations: m + 5 sqrt(deviation^2 + m) = full. */
@@ -296,7 +296,7 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
  *
- * The divisor: the density of X - F is nowhere above the largest density of F, 1 / (d sqrt(2 pi)).
+ * The divisor is valid because no density of X - F is above the largest of F, 1 / (d sqrt(2 pi)).
  * For each t, the loop computes the s for which this t is best (the bound's derivative is 0).
  * Source: Bahadur and Rao, "On deviations of the sample mean", Ann. Math. Stat. 31, 1960 */
 static double mean_of_many(double full, double deviation, double keys)

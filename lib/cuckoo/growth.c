@@ -144,7 +144,7 @@ struct directory_array *tamis__change_resized_array(const struct change *change,
 
 /* ---- split ---- */
 
-/* The k of the larger array that a split of a segment of this depth needs; 0: it needs none. */
+/* The k of the larger array that a split at this depth needs, or 0 if the array is large enough. */
 static unsigned needs_array(const struct change *change, unsigned depth)
 {
   unsigned bits, needed = directory_bits(&change->generation->geometry, depth + 1);

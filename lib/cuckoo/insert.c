@@ -168,7 +168,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
-/* Makes one attempt, in a read section.  Sets *pair.  Returns a result of API or table/put.h. */
+/* Makes one attempt, in a read section.  Sets *pair.  Returns a result of the API or of put.h. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 

@@ -161,7 +161,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
       block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
-  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* split filters have a growth */
+  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* as after a split */
   if (result != TAMIS_OK)
     return result;
   struct segment *segment = tamis__segment_create(l->c, generation, index, depth, &result);

@@ -15,7 +15,7 @@
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
 /* Prepares a look-up.  Loads the geometry twice, and first_lookup_finish() loads it again:
- * otherwise it would occupy many registers while the directory entry is read. */
+ * otherwise the geometry would occupy many registers while the directory entry is read. */
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
@@ -105,7 +105,7 @@ CALLS(fixed)
 
 /* ---- batches of look-ups ---- */
 
-/* The number of keys in a group.  A loop does one step for a whole group, with few variables. */
+/* The number of keys in a group.  To do each step for a whole group takes fewer registers. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,

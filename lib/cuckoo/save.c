@@ -46,7 +46,7 @@ static void save_block(struct saved_writer *w, const struct snapshot_piece *piec
                      piece->words, cuckoo_buckets(&piece->generation->geometry));
 }
 
-/* Writes n bytes of a fixed filter's segment, from offset `at` on.  (The first n have the head.) */
+/* Writes n bytes of a fixed filter's segment from offset `at` on; the head is at offset 0. */
 static void fill_segment(void *context, uint64_t at, size_t n, void *to)
 {
   const struct snapshot_piece *piece = context;

@@ -225,7 +225,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* The home and slots are not released, so TSan must forget their stripes in another way. */
+  /* Slots and the home are reused without a release, so TSan must forget their stripes here. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)

@@ -95,7 +95,7 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- dropping an empty segment ---- */
 
-/* Whether empty segments of a generation may leave the directory: if the filter has only this one,
+/* Whether empty segments of a generation may leave the directory.  In a filter's only generation
  * they stay.  (In the newest of several, the next add to the root creates a segment again.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
@@ -218,7 +218,7 @@ void tamis__shrink_late(struct cuckoo *c)
     return;
   for (unsigned i = cuckoo_generations(c); i-- > 0;) {
     struct generation *generation = cuckoo_generation(c, i);
-    struct segment_cursor cursor = {0}; /* after a join, .index may be inside a segment */
+    struct segment_cursor cursor = {0}; /* after a join, it may point into a segment */
     struct segment *segment;
     do {
       reader_token token = reader_enter();

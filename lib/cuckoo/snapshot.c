@@ -50,7 +50,7 @@
  *       or is of a final key.  Other calls do not change the known bits of copied entries: moves,
  *       folds and splits keep them, and joins are put off.
  *
- *    3. So D(v) is d(v) with these removes and these adds undone.  To undo removes cannot lower it.
+ *    3. So D(v) is d(v) with these removes and these adds undone.  Undone removes do not lower it.
  *       If no key that begins with v is final, there are no such adds, and D(v) >= d(v) >=
  *       0.  If all such keys are final, D(v) has not changed since the last one became final.  If
  *       only some are final, v is shorter than the bits that lead to a directory entry of the

@@ -160,7 +160,7 @@ struct cuckoo_growth {
    * complete.  Element 0 is unused, because the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
-    /* makes the union as large on all machines, as WIDE does for a single member */
+    /* makes the union equally large on all machines, as WIDE does for a member */
     uint64_t generation_room[CUCKOO_MAX_GENERATIONS];
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
@@ -341,7 +341,7 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The number of shards of a generation's counters.  Their number suits one segment at each root, so
+/* The number of shards of a generation's counters.  This number suits one segment at each root, so
  * that a new generation stays small.  A later generation has at most 16 shards, that is 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {

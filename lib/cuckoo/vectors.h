@@ -27,7 +27,7 @@ struct cuckoo_keys {
   vector_lanes after;          /* the set of keys whose segment comes from the uneven split */
 };
 
-/* Keys without a segment read this stripe and this word instead.  No thread takes the stripe. */
+/* Look-ups of keys without a segment read this stripe and word.  No thread takes the stripe. */
 static const struct {
   struct padded_stripe stripe;
   word value;

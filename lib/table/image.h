@@ -5,8 +5,8 @@
  * A word is written as a number of 64 bits, in an array or in a block.
  *
  * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
- * words.  A count is written as two numbers.  The first says how many lanes lie between the lane of
- * the last count (or the block's beginning) and the lane of this count.  The second is the count.
+ * words.  A count is written as two numbers.  The first says how many lanes lie between the
+ * previous count's lane (or the block's beginning) and this count's lane.  The second is the count.
  * Each byte of a number holds seven of its bits, the lowest bits first.  All bytes but the last one
  * have the highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
  */
@@ -118,7 +118,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes that were read last are not a valid count */
 };
 
-/* Begins at offset `from`.  `next` is the value of counts->next when counts->size was `from`. */
+/* Reads from offset `from` on.  `next` is what counts->next was when counts->size was `from`. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {

@@ -119,7 +119,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth from number `first` on: the entries of earlier buckets have been followed. */
+/* Searches in depth from bucket number `first` on; the entries of earlier ones were followed. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
