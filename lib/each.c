@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Usually the filters of a call are alike (each.h), so this calls the first filter's
- * `contains_each`.  That function requires that the first filter uses the library's hash. */
+/* Usually the filters are alike (each.h), so the first filter's `contains_each` searches all of
+ * them.  That function can be used only if the first filter has the library's hash. */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {

@@ -14,8 +14,8 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? filter_hash(f, key, len) : 0;
 }
 
-/* The exported functions do not call each other: in a shared library a call of an exported function
- * goes through the symbol table, which costs more than the function's own work. */
+/* The exported functions do not call each other: in a shared library such a call goes through the
+ * symbol table, which costs more than the function's own work. */
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
@@ -44,7 +44,7 @@ static inline uint64_t count(const tamis_filter *f, uint64_t hash)
   return operations->count ? operations->count(f, hash) : operations->contains(f, hash);
 }
 
-/* Defines two public functions: of_key takes a key, and of_hash takes the hash of a key. */
+/* Defines two public functions: of_key takes a key, and of_hash takes a hash. */
 #define KEY_CALL(type, of_key, of_hash, call, filter, refused)                      \
   type of_hash(filter f, uint64_t hash)                                             \
   {                                                                                 \

@@ -61,7 +61,7 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
 }
 
 /* Sets *out to the saved filter's kind.  In a build without windows, a window gets the kind without
- * a window.  The `features` of that kind lack SAVED_WINDOW, so the result is TAMIS_EUNSUPPORTED. */
+ * a window, whose `features` lack SAVED_WINDOW: returns TAMIS_EUNSUPPORTED. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -128,8 +128,8 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
-/* Checks the arrays of a mapped filter, unless the map call has checked them: loads the mapping
- * again.  Without this check, a save would write correct checksums for damaged bits. */
+/* Checks the arrays of a mapped filter by a second load of the mapping, unless the first load has
+ * checked them.  Otherwise a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

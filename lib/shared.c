@@ -112,7 +112,7 @@ static int contradicts_number(const struct wanted *w, const char *field, uint64_
   return contradicts(w, field, a, b);
 }
 
-/* Returns TAMIS_OK if the filter in the file has the properties that the options ask for. */
+/* Returns TAMIS_OK if the filter in the file has the wanted properties. */
 static int compare(const struct wanted *w, const struct saved_head *saved)
 {
   const tamis_options *a = &w->options, *b = &saved->options;
@@ -194,7 +194,7 @@ static int refuse_nothing(const struct wanted *w)
 }
 
 /* Returns true if the file is empty, or is marked as unfinished because its writer may have been
- * killed.  (A file that begins with zeros is not new: it might be a disk image, for example.) */
+ * killed.  (A file that begins with zeros is not new: it might be a disk image.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
@@ -227,7 +227,7 @@ static void empty_again(struct shared_file *file)
   errno = error;
 }
 
-/* Fills a new file in place.  Other processes wait for the lock, and then find the file filled. */
+/* Fills a new file in place.  Other processes wait for the lock, then find the file filled. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
   if (!is_new(file))
@@ -339,8 +339,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
   return UNCANCELLED(open_shared(&w, options, out));
 }
 
-/* Checks whether a file could be created or, if `found` is not NULL, whether `found` could be
- * filled. */
+/* Checks whether a file could be created or, unless NULL, whether `found` could be filled. */
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;

@@ -197,7 +197,7 @@ static void put_number(struct text *t, tamis_text_format format, const struct fi
 
 /* ---- names ---- */
 
-/* Returns the length of the UTF-8 sequence at `text` in bytes, or 0 if it is invalid. */
+/* Returns the bytes of the UTF-8 sequence at `text`, or 0 if it is invalid. */
 static size_t sequence_length(const char *text)
 {
   const unsigned char *u = (const unsigned char *) text;

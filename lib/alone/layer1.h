@@ -6,8 +6,7 @@
  * The compiler includes this header before each source of lib/ (-include).  The header defines the
  * include guards of the headers that it replaces.  So an #include of those has no effect, and the
  * layers above need no change.  A new function of those headers must be added here, or the build
- * fails.  Functions that do nothing are macros.  (Without threads, compilers make atomic accesses
- * plain.)
+ * fails.  Functions that do nothing are macros.  (Without threads, atomic accesses become plain.)
  *
  * The layers above keep the steps that guard against other threads, as parts of the algorithm.  For
  * instance, an add to a cuckoo filter plans a path, then checks the plan.

@@ -55,8 +55,8 @@ static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release 
 
 #define tamis__backlog_destroy(backlog) ((void) (backlog))
 
-/* Releases the block at once: the only thread does not use it any more.  (A build where no table
- * grows can have other threads, but retires no block.) */
+/* Releases the block at once: the only thread no longer uses it.  (A build where no table grows can
+ * have other threads, but retires no block.) */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
                                          uint64_t size, bool hurry)
 {

@@ -8,8 +8,8 @@
  *
  * The shards are in memory that processes share, so no thread can own a shard as in counter.h.  But
  * the threads that run on one core take turns.  So an add to the core's shard needs no locked
- * instruction.  But the add must be dropped if another thread or a signal handler runs on the core
- * before the add's store.
+ * instruction, but must be dropped if another thread or a signal handler runs on the core before
+ * the add's store.
  *
  * The add is therefore a *restartable sequence*, which ends with its only store to the shard.  The
  * thread stores the address of a descriptor in memory that it shares with the kernel.  The
@@ -40,8 +40,8 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
  * `first` is the counter in shard 0.  If the core has no shard, or if the kernel interrupts the
  * thread, returns false, and adds nothing.
- * (The last instruction clears the thread's pointer to the descriptor, because a plugin that
- * contains the descriptor might be unloaded.) */
+ * (The last instruction clears the thread's pointer to the descriptor, because a plugin with the
+ * descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */

@@ -156,7 +156,7 @@ void tamis__counter_note(const struct counters *counters, unsigned kind)
                             memory_order_relaxed);
 }
 
-/* Changes the figure in shard 0.  In all other shards the figure is 0, so its sum is right. */
+/* Changes the figure in shard 0.  In all other shards the figure is 0, so the sum is right. */
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];

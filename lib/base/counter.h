@@ -55,7 +55,7 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
 /* The sum of two counters, in one pass. */
 uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
 
-/* Returns true if the calling thread owns a shard of the set. */
+/* Returns true if the thread owns a shard of the set. */
 FORCE_INLINE bool counter_is_owned(const struct counters *counters)
 {
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */

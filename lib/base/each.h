@@ -9,8 +9,8 @@
  *
  * So the look-ups of a block wait for memory at the same time, not one after the other.  If a
  * filter changes after its memory was fetched, the fetch was useless, but the look-up reads the
- * current memory.  So the answer for each filter is that of a single look-up, and these look-ups
- * take effect in the order of the filters.
+ * current memory.  So each filter's answer is that of a single look-up, and these look-ups take
+ * effect in the order of the filters.
  *
  * The filters of one call are usually *alike*: they have the same kind, seed and shape.  Then parts
  * of the key's addresses are equal in all filters, and are computed once.  Two functions (struct

@@ -91,9 +91,9 @@ static int lock(int fd)
   return UNINTERRUPTED(flock(fd, LOCK_EX | LOCK_NB));
 }
 
-/* Returns true if every process that can reach the folder sees a lock.  If machines share the
- * folder, a lock may hold on one machine only.  Another machine would then remove a file in use as
- * a leftover.  So returns true only on file systems that machines do not share. */
+/* Returns true if every process that can reach the folder sees this process's locks.  If machines
+ * share the folder, a lock may hold on one machine only.  Another machine would then remove a file
+ * in use as a leftover.  So returns true only on file systems that machines do not share. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -302,7 +302,7 @@ static int take_free_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the name file->beside */
 }
 
-/* If fsync() fails with EINVAL, the file system cannot synchronise folders: no error. */
+/* EINVAL from fsync() is no error: it says that the file system cannot synchronise folders. */
 int tamis__file_sync_name(const struct new_file *file)
 {
   return sync_file(file->folder) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;

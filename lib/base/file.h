@@ -17,13 +17,13 @@
  * remove or rename a new file, a process first locks the file, and then checks that the file still
  * has its name.  If another save removes a new file before its process has locked it, the process
  * creates another file.  Files of other users are not leftovers.  If other machines might not see a
- * lock (see locks_hold()), names contain the process's number, and leftovers stay.
+ * lock (locks_hold()), names contain the process's number, and leftovers stay.
  *
  * If a path leads to something other than a regular file, the process writes to it directly.
  *
  * The command-line program writes its output files by these functions, too.
  *
- * All functions are cancellation points.  If a function returns an error, errno says why. */
+ * All functions are cancellation points.  After an error, errno says why. */
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
 
@@ -89,7 +89,7 @@ void tamis__file_abandon(struct new_file *file);
 int tamis__file_commit_new(struct new_file *file);
 
 /* The last steps of a commit, for a caller that has synchronised and closed the file.  The first
- * function gives the file its name.  The second function synchronises the folder. */
+ * function gives the file its name.  The second synchronises the folder. */
 int tamis__file_take_name(struct new_file *file);
 int tamis__file_sync_name(const struct new_file *file);
 

@@ -21,8 +21,8 @@ enum {
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
   /* In a batch, a key's memory is prefetched this number of keys before it is read.  A core can
-   * wait for fewer lines than that, so it always waits for as many lines as it can.  The lines are
-   * still in the first-level cache when they are read (docs/reference/performance.md). */
+   * wait for fewer lines than that, so it always waits for as many as it can.  The lines are still
+   * in the first-level cache when they are read (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -44,8 +44,8 @@ struct filter_operations {
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
   WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* The next two members add at most FILTER_GROUP hashes, in the order of the array.  If both are
-   * NULL, keys.c prefetches for all hashes, then calls `add` or `add_unique` for each hash. */
+  /* The next two members add at most FILTER_GROUP hashes, in their order.  If both are NULL, keys.c
+   * prefetches for all hashes, then calls `add` or `add_unique` for each hash. */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL if keys cannot be removed */
@@ -69,15 +69,15 @@ enum filter_period {
   PERIOD_IS_NAMED /* gives the running period the number `number` */
 };
 
-/* The calls on whole filters.  tamis.c has checked what all kinds require of the options.  The kind
- * checks what only this kind requires.  docs/internals/adding-a-kind.md lists the results of
- * refusals, and the figures that `stats` sets. */
+/* The calls on whole filters.  tamis.c has checked what all kinds require of the options, and the
+ * kind checks the rest. docs/internals/adding-a-kind.md lists the results of refusals, and the
+ * figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
   /* Computes how many bytes a filter takes.  Sets *bytes only if it returns TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
-  /* Computes the lowest fpp of `bytes` bytes, to within 1 %.  An error leaves *fpp unchanged. */
+  /* Computes the lowest fpp for `bytes` bytes, to within 1 %.  An error leaves *fpp unchanged. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
    * Sets *out only if it returns TAMIS_OK.  If `out` is NULL, only checks the options. */
@@ -143,7 +143,7 @@ struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
-   * FILTER_SECRET if it has a secret.  So calls need not read the struct to know this.  NULL: the
+   * FILTER_SECRET if it has a secret.  So calls need not read the struct for this.  NULL: the
    * filter has the system's allocator and XXH3, and needs no struct. */
   WIDE const char *more;
 };

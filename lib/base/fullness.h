@@ -2,7 +2,7 @@
  *
  * Layer 1: remembers which segments are full.
  *
- * A search for room that fails takes long.  So a call whose search has failed marks the segment.
+ * A failed search for room takes long.  So a call whose search has failed marks the segment.
  * While the mark is valid, an add of a key whose two buckets are full does not search.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
@@ -12,10 +12,10 @@
  *      SEARCHED is still there
  *
  * Only one call at a time makes the search on the left, because it holds a lock: in a cuckoo filter
- * the growth stripe, in a window `opening`.  If the search misses a cleared lane, the right call
- * finds SEARCHED or the mark: the left call writes SEARCHED and then reads buckets, the right call
- * writes a bucket and then reads the state, and all these accesses are seq_cst.  So if the search
- * did not see the cleared lane, SEARCHED had been written before the right call read the state.
+ * the growth stripe, in a window `opening`.  If the search misses a cleared lane, the call on the
+ * right finds SEARCHED or the mark.  The left call writes SEARCHED, then reads buckets; the right
+ * call writes a bucket, then reads the state; all these accesses are seq_cst.  So if the search did
+ * not see the cleared lane, SEARCHED had been written before the right call read the state.
  *
  * The marks:
  *
@@ -105,7 +105,7 @@ enum {
   FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };
 
-/* How full a segment was when a search for room failed. */
+/* How full a segment was when a search failed. */
 enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
 
 /* Must be called before each search, with the lock held.

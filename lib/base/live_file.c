@@ -8,7 +8,7 @@
 
 enum { MAGIC = sizeof SAVED_MAGIC - 1 };
 
-/* Reserves the file's space before anything is written to it, so a full disk is found at once. */
+/* Reserves the file's space before the first write, so a full disk is found at once. */
 static int take_space(const struct live_file *new, const struct shared_file *file)
 {
   if (file_is_limited(new->size))
@@ -51,12 +51,12 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
   return result == TAMIS_OK ? tamis__shared_file_write(file, SAVED_MAGIC, MAGIC, 0) : result;
 }
 
-/* ---- after a start ---- */
+/* ---- after a restart of the machine ---- */
 
 /* ORDER live.boot (acquire)
  *   pairs with     live.counted
  *   makes visible  that `mend` has corrected the counters and reserved the space
- *   if weakened    a process might see that the file is mended, but use counters from before
+ *   if weakened    a process might see that the file is mended, but use older counters
  *   checked by     mutants/start_is_not_noticed (shows that *boot is read) */
 static uint64_t mended_at(const _Atomic uint64_t *boot)
 {
@@ -71,7 +71,7 @@ static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
   atomic_store_explicit(boot, now, memory_order_release);
 }
 
-/* Reads *boot again under the lock, as another process may have mended the file meanwhile. */
+/* Reads *boot again under the lock: another process may have mended the file. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context)
 {

@@ -50,8 +50,8 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
   return grown;
 }
 
-/* The user's functions might contain cancellation points, and can be called while locks are held.
- * But they are never called in a read section: a wait there would hold up all grace periods. */
+/* The user's functions might contain cancellation points.  They can be called while locks are held,
+ * but never in a read section, where a wait would hold up all grace periods. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);

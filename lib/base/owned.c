@@ -116,7 +116,7 @@ static int open_alive(struct owner *owner)
   return TAMIS_EIO;
 }
 
-/* Claims a name, and says if no other process has a name.  The file's lock must be held.
+/* Claims a name.  Sets *alone to true if no other process has one.  The file must be locked.
  * ORDER owner.named (release)
  *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
@@ -181,7 +181,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   pthread_once(&once, register_handler);
   if (!handler_registered)
     return TAMIS_ENOMEM;
-  insert(owner); /* before owner->alive is open, which the child of a fork must close */
+  insert(owner); /* early, as the child of a fork must close owner->alive, which is opened later */
   return TAMIS_OK;
 }
 

@@ -75,7 +75,7 @@ static inline bool pages_move(void *block, size_t size, void *larger)
   return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
 }
 
-/* Below 32 MiB small pages are enough: a processor's TLB covers 8 to 16 MiB of small pages. */
+/* Below 32 MiB, small pages cost little: a processor's TLB covers 8 to 16 MiB of them. */
 static inline void pages_use_small(void *block, size_t size)
 {
 #ifdef MADV_NOHUGEPAGE

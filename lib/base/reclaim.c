@@ -51,7 +51,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const int64_t idle_time = SECOND; /* without requests for this time, the thread ends */
+static const int64_t idle_time = SECOND; /* after so much time without requests, the thread ends */
 /* After a grace period the thread looks for requests at intervals from first_look to last_look. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
@@ -173,8 +173,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() may end a section that was open at a fork, but does not count down.  So
- * the thread leaves the counter when it next enters a section or uses a backlog. */
+/* registered_reader_leave() may end a section that was open at a fork, but does not subtract from
+ * the counter.  So the thread subtracts when it next enters a section or uses a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -564,7 +564,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core: pauses to free a core. */
+/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause frees a core. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {

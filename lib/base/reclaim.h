@@ -58,7 +58,7 @@ extern char tamis__readers; /* stands for all readers in TSan, as liburcu has no
  * No memory that a reader can reach is released while the reader is inside.  A reader may read only
  * the memory of filters whose backlog was created before the reader entered. */
 
-/* *tamis__reader is the pointer to the calling thread's entry in liburcu's registry.  In a
+/* The pointer *tamis__reader leads to the calling thread's entry in liburcu's registry.  In a
  * registered thread it is liburcu's own variable, otherwise a NULL in tamis__no_reader.  (Each
  * thread finds liburcu's variable once, because that needs a function call into liburcu.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
@@ -146,7 +146,7 @@ enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NE
  * section that the program itself has entered by calls of liburcu stays open.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
-/* Enters the section again.  The caller must leave it as it would without the pause. */
+/* Enters the section again, which the caller must leave as it would without the pause. */
 void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */

@@ -56,8 +56,8 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* Says that no capacity is legal with this rate.  (If a field other than fpp is wrong, the text
- * says that capacity 0 is wrong.  Once the capacity is not 0, the text names the other field.) */
+/* Says that no capacity is legal with this rate.  (If another field is wrong, too, the text only
+ * says that capacity 0 is wrong.  A check with a higher capacity then names the other field.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {
@@ -74,7 +74,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
     trial.fpp = real_exp(middle);
     *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
   }
-  legal -= 1e-9; /* more than the bisection's error, in case the bound is a round number */
+  legal -= 1e-9; /* subtracts more than the bisection's error: the bound may be a round number */
   trial.fpp = strtod(text_of_bound(real_exp(legal)).text, NULL);
   if (bytes_for(&trial, &bytes) != TAMIS_OK)
     legal += 1e-9;
@@ -86,7 +86,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *))
 {
-  if (!why || !why->text) /* skips the long search: nobody reads its result */
+  if (!why || !why->text) /* if nobody reads the text, skips the long search */
     return TAMIS_EINVAL;
   tamis_options trial = *options;
   uint64_t fits = 0, beyond = UINT64_C(1) << 62, bytes;

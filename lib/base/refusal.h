@@ -16,19 +16,19 @@ struct refusal {
   size_t size; /* bytes of `text` */
 };
 
-/* Writes the reason as snprintf() does, as far as there is room, and returns `result`. */
+/* Writes the reason to why->text like snprintf(), at most why->size bytes, and returns `result`. */
 int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Refusals that several kinds of filters need.  tamis__refuse_capacity() searches for the largest
- * capacity with the kind's function `bytes_for`. */
+/* Refusals that several kinds of filters need.  tamis__refuse_capacity() finds the largest legal
+ * capacity by calls of the kind's `bytes_for`. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
-/* `lowest` is the lowest rate of this kind of filter, and `kind` is its name in the text. */
+/* `lowest` is the kind's lowest rate, and `kind` is the kind's name in the text. */
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest);
-/* Returns TAMIS_OK, TAMIS_EFULL if `bytes` exceed max_bytes, or TAMIS_EINVAL if they exceed
- * PTRDIFF_MAX (2 GiB on a 32-bit machine). */
+/* Returns TAMIS_EFULL if `bytes` exceeds max_bytes, TAMIS_EINVAL if `bytes` exceeds PTRDIFF_MAX (2
+ * GiB on a 32-bit machine), otherwise TAMIS_OK. */
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes);
 
 /* Replaces the locale's decimal point by a dot.  The decimal point can have several bytes. */

@@ -13,11 +13,11 @@
  *
  * A kind writes and reads the blocks and arrays; saved_write.c and saved_read.c do everything else.
  * The only exception is the trailer: `load` reads it (tamis__saved_read_end), and checks its totals
- * before it returns a filter.
+ * before it returns a filter.  The members of struct filter_kind for this:
  *
- *    describe   Fills in the header, except for the seed, the hash function and most figures.  It
- *               sets the figure `bytes`, but leaves out the parts that differ between machines, so
- *               that a filter is saved to the same bytes everywhere.
+ *    describe   Fills in the header, except for the seed, the hash function and most figures.  Sets
+ *               the figure `bytes` without the parts that differ between machines, so that a filter
+ *               is saved to the same bytes everywhere.
  *    saves_estimates
  *               If true, the file has load, estimated_count, occupancy, and fpp_estimate, which has
  *               the precision of a float.  If false, the file lacks these figures: they follow from
@@ -25,9 +25,9 @@
  *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
  *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
  *               filter can have this header.
- *    save       Writes the body, and sets w->totals.
+ *    save       Writes the blocks and arrays, and sets w->totals.
  *    load       Reads what `save` writes.  `head` has the values of the filter's head, except for
- *               the operations.  Sets *out only with TAMIS_OK.  After an error it keeps no memory.
+ *               the operations.  Sets *out only with TAMIS_OK.  After an error, keeps no memory.
  *
  * A file may contain any bytes.  A correct sum shows that the bytes are as they were written, but
  * not who wrote them.  So each number is checked against what is possible before it is used, and
@@ -42,8 +42,8 @@
 
 enum {
   SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* the most bytes of a payload and of an array's chunk */
-  SAVED_UNIT = 64,              /* parts begin at multiples of this, counted from the header */
-  SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this */
+  SAVED_UNIT = 64,              /* each part begins at a multiple of this offset in the file */
+  SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this offset */
   SAVED_HEADER = 512,           /* bytes of the header */
   SAVED_GEOMETRY = 31,          /* numbers in the geometry */
   SAVED_TOTALS = 3,             /* numbers in the trailer that the kind defines */
@@ -55,15 +55,15 @@ enum {
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
-/* Magic numbers, then offsets in a header, then values of a header's fields. */
+/* Magic numbers, then offsets in a header (..._AT), and values of a header's fields. */
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
-/* A file that processes will share begins with this while it is written in place.  It differs from
- * SAVED_MAGIC in one byte, so no process reads a mixture of the two. */
+/* A file for several processes begins with this while it is written in place.  Only one byte
+ * differs from SAVED_MAGIC, so no process reads a mixture of the two. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* The file of a small filter may be packed: it then begins with this, and consists of runs.  A byte
- * n from 0 to 127 begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, encode a run
- * of n + 1 zeros. */
+/* A packed file, which only a small filter can have, begins with this.  Runs follow.  A byte n from
+ * 0 to 127 begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, encode a run of n +
+ * 1 zeros. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -95,8 +95,8 @@ enum {
 /* clang-format on */
 
 /* Features of a file.  LAYERS: a Bloom filter has several layers.  WINDOW: the filter is a sliding
- * window.  LIVE: processes share the file and change it, so arrays have no sums, and there is no
- * trailer.  COUNTED: it is a cuckoo filter that processes can share (window/counted.h). */
+ * window.  LIVE: processes share the file and change it, so arrays have no sums, and the file has
+ * no trailer.  COUNTED: a cuckoo filter that processes can share (window/counted.h). */
 #define SAVED_LAYERS UINT64_C(1)
 #define SAVED_WINDOW UINT64_C(2)
 #define SAVED_LIVE UINT64_C(4)
@@ -107,14 +107,14 @@ enum { SAVED_WINDOW_PERIODS, SAVED_WINDOW_RENEWS };
 
 /* The contents of a header. */
 struct saved_head {
-  /* The filter's options as they were asked for: kind, capacity, fpp, growable, max_bytes, layout,
-   * stripes and seed.  The caller of the load sets hash and hash_context. */
+  /* The options with which the filter was created: kind, capacity, fpp, growable, max_bytes,
+   * layout, stripes and seed.  The caller of the load sets hash and hash_context. */
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
   uint64_t probe;                    /* filter_probe(), which differs between hash functions */
   tamis_stats figures;               /* the figures when the save began; no check uses them */
   uint64_t geometry[SAVED_GEOMETRY]; /* numbers that the kind defines; unused ones are zero */
-  uint64_t features;                 /* features that a reader must know */
+  uint64_t features;                 /* SAVED_LAYERS and others; a reader must know all of them */
   /* Not in the file: the number of bytes that the load may take.  0: no limit. */
   uint64_t limit;
   /* Not in the file either: for a window that is being saved, the number of its oldest layer, and
@@ -132,7 +132,7 @@ static inline uint64_t saved_u64(uint64_t x)
 }
 
 /* Converts words between the byte orders of the machine and of a file.  On little-endian machines
- * it writes nothing, as the words may be mapped read-only. */
+ * writes nothing, as the words may be mapped read-only. */
 static inline void saved_swap(uint64_t *words, uint64_t n)
 {
   for (uint64_t i = 0; SAVED_SWAPPED && i < n; i++)
@@ -240,7 +240,7 @@ int tamis__saved_end_live(struct saved_writer *w);
 /* Makes room for the payload of a block.  `size` is at most SAVED_CHUNK. */
 void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 
-/* Adds a block.  The caller must have put its payload into the room. */
+/* Adds a block, whose payload the caller has put into the room of tamis__saved_block_room(). */
 void tamis__saved_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], size_t size);
 
@@ -260,13 +260,13 @@ struct saved_reader {
   void *context;
   const unsigned char *mapping; /* NULL: the file is not mapped */
   uint64_t mapping_size;
-  bool check_all; /* check the arrays of the mapping, too */
+  bool check_all; /* the arrays of the mapping are checked, too */
   bool borrowed;  /* the mapping belongs to another filter */
-  bool jumped;    /* parts of the mapping have been skipped */
+  bool jumped;    /* tamis__saved_jump() has skipped parts of the mapping */
   bool live;      /* the filter is live: its arrays have no sums, and other bytes may follow it */
   bool packed;    /* the file is packed */
   bool zeros;     /* the current run consists of zeros */
-  unsigned run;   /* bytes of the unpacked file until the next run begins */
+  unsigned run;   /* bytes of the current run that have not been read */
   int error;      /* errno when the user's function failed */
   tamis_allocator allocator;
   uint64_t at; /* bytes read, including those in `next` */
@@ -274,7 +274,7 @@ struct saved_reader {
   uint64_t digest;
   unsigned char *buffer; /* holds the payload of the last block */
   size_t buffer_size;
-  unsigned char next[SAVED_UNIT]; /* the SAVED_UNIT bytes after the payload, if read already */
+  unsigned char next[SAVED_UNIT]; /* the SAVED_UNIT bytes after the payload, if have_next */
   bool have_next;
 };
 
@@ -282,7 +282,7 @@ struct saved_block {
   uint32_t type; /* SAVED_END: the trailer follows */
   uint64_t meanings[SAVED_MEANINGS];
   size_t size;
-  const unsigned char *payload; /* valid until the next call; at a multiple of 64 bytes in memory */
+  const unsigned char *payload; /* valid until the next call; aligned to 64 bytes */
 };
 
 /* Reads the next bytes of the unpacked file. */
@@ -291,34 +291,34 @@ int tamis__saved_read_bytes(struct saved_reader *r, void *to, size_t size);
 /* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 
-/* Reads the type of the next block.  Skips optional blocks before it.  If no block follows, *type
- * is not one of a kind's types.  Afterwards the payload of the last block is no longer valid. */
+/* Skips optional blocks, then reads the type of the next block.  If no block follows, *type is none
+ * of a kind's types.  Invalidates the payload of the last block. */
 int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 
 /* Reads and checks the next block. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
-/* Memory for arrays.  The arrays follow one another in one block from the reader's allocator.  The
- * block grows as they are read.  In the end, even after an error, the caller releases it. */
+/* Memory for arrays, which follow one another in one block from the reader's allocator.  The block
+ * grows while arrays are read.  The caller must release the block, even after an error. */
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
-  uint64_t bytes, used; /* bytes of the block, and those that arrays fill */
-  uint64_t all;         /* bytes of all arrays, and of the final block; 0: only one array */
-  uint64_t limit;       /* the bytes that may be allocated at any moment; 0: no limit */
+  uint64_t bytes, used; /* the size of the block, and the bytes that arrays fill */
+  uint64_t all;         /* bytes of all arrays: the final size; 0: there is one array */
+  uint64_t limit;       /* the most bytes that may be allocated at a time; 0: no limit */
   const void *array;    /* the array that was read last, in the block or in the mapping */
   uint64_t begin;       /* the offset at which `array` begins in the file */
 };
 
-/* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  If the
- * file is mapped and r->check_all is false, the array itself is not read.  If the filter is live,
- * there are no sums. */
+/* Reads an array of `size` bytes, a multiple of SAVED_UNIT, and checks it by its sums.  If the file
+ * is mapped and r->check_all is false, reads the sums, but not the array.  The arrays of a live
+ * filter have no sums. */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m);
 
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* For a mapping whose arrays are not checked: tamis__saved_read_totals() reads the trailer's totals
- * before all other parts, and tamis__saved_jump() makes the block at offset `to` the next one. */
+/* For a mapping whose arrays are not checked.  tamis__saved_read_totals() reads the trailer's
+ * totals before other parts.  tamis__saved_jump() goes on with the block at the offset `to`. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
@@ -328,8 +328,9 @@ void tamis__saved_close(struct saved_reader *r);
 
 /* ---- mapped filters ----
  *
- * If r->mapping is not NULL, a kind builds a filter that uses arrays where they lie.  The filter
- * then owns the mapping, and unmaps it when destroyed.  After an error the caller still owns it. */
+ * If r->mapping is not NULL, a kind builds a filter that uses the arrays in the mapping.  The
+ * filter then owns the mapping, and tamis_destroy() unmaps it.  After an error the caller owns
+ * it. */
 
 struct saved_mapping {
   WIDE const void *at; /* NULL: there is no mapping */

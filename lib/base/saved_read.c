@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * The reader never reads beyond the last byte of the filter.  A block is never the last part of a
- * filter.  So one read may take a block's payload and also the next block's head or the trailer.
+ * The reader never reads beyond the filter's last byte.  A block is never the last part of a
+ * filter: at least SAVED_UNIT bytes follow.  So one read takes a block's payload and these bytes.
  */
 #include "base/saved.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  FIRST_PART = SMALL(1 << 16, 256), /* bytes of a payload: the buffer's first size */
+  FIRST_PART = SMALL(1 << 16, 256), /* the buffer's first size, in bytes */
   MOST_STRIPES = 4096
 };
 
@@ -166,7 +166,7 @@ static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER
                               : result;
   r->at = 0;
   result = tamis__saved_read_bytes(r, header, SAVED_HEADER);
-  /* a live filter is never packed */
+  /* If a packed file has SAVED_LIVE, it is damaged: a live filter is never packed. */
   return result == TAMIS_OK && header[16] & SAVED_LIVE ? TAMIS_ECORRUPT : result;
 }
 
@@ -301,7 +301,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  If the limit forbids a later copy, grows the memory to its final size. */
+/* Doubles the memory.  If m->limit forbids a later copy, takes the final size at once. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -392,7 +392,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
   int result = read_padding(r);
   m->begin = position(r);
   m->all = m->all ? m->all : size;
-  if (r->mapping) /* forgets r->next, which may hold the array's first bytes */
+  if (r->mapping) /* goes back if r->next holds the array's first bytes */
     go_to(r, m->begin);
   if (result == TAMIS_OK)
     result = read_chunks(r, size, m, &digest);
@@ -415,7 +415,7 @@ static void release_buffer(struct saved_reader *r)
   r->buffer_size = 0;
 }
 
-/* Checks a trailer that ends at the offset `end`.  Its magic number has been checked before. */
+/* Checks a trailer that ends at the offset `end`.  Its magic number has been checked. */
 static bool trailer_is_right(const unsigned char *trailer, uint64_t end,
                              uint64_t totals[SAVED_TOTALS])
 {

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  /* A file of at most this many bytes is buffered until it is complete, as it may be packed. */
+  /* A file of at most this size stays in the buffer until it is complete. */
   KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST),
   BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
 };
@@ -89,7 +89,7 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
     w->result = TAMIS_ENOMEM;
     return;
   }
-  /* The file of a small filter touches little of the buffer. */
+  /* The file of a small filter touches little of the buffer, so huge pages are no use. */
   tamis__memory_use_small_pages(&w->allocator, w->buffer, BUFFER);
   put_header(w->buffer, head);
   add_sum(w, saved_get64(w->buffer + SAVED_HEADER - 8));
@@ -121,7 +121,7 @@ static size_t zeros_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* The number of bytes, at most 128, that precede the next three zeros. */
+/* The number of bytes before the next three zeros, at most 128. */
 static size_t literals_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;
@@ -130,10 +130,10 @@ static size_t literals_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* Packs a whole file.  All of it must be in the buffer. */
+/* Packs the file, all of which must be in the buffer. */
 static void pack(struct saved_writer *w)
 {
-  enum { LEAD = 256 }; /* a run of 128 bytes takes 129, so `to` never overtakes `from` */
+  enum { LEAD = 256 }; /* 128 bytes are packed as 129: `to` must not overtake `from` */
   const unsigned char *from = w->buffer + LEAD, *end = from + w->used;
   unsigned char *to = w->buffer + 8;
   memmove(w->buffer + LEAD, w->buffer, w->used);

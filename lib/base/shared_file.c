@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Replaces a descriptor from 0 to 2, which the program would take for a standard stream. */
+/* Replaces a descriptor from 0 to 2, as the program would take it for a standard stream. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
@@ -71,9 +71,9 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* Without a path, opens the file of `fd` again, because other processes may share the file
- * description of `fd`.  If the file cannot be opened again, as without /proc or permission, the
- * processes go on sharing the description. */
+/* If `path` is NULL, opens the file of `fd` again, because other processes may share the file
+ * description of `fd`.  If that fails, as without /proc or permission, duplicates `fd`, and so goes
+ * on sharing the description. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -101,9 +101,9 @@ void tamis__shared_file_close(struct shared_file *file)
 
 /* ---- locks ---- */
 
-/* A process that may only read the file can take read locks on any byte, but no write locks.  So
- * all locks here are write locks.  A call that waits for a lock checks whether a read lock is in
- * the way.  A byte is claimed if the kernel would refuse a read lock on this byte. */
+/* All locks here are write locks.  A process that may only read the file can take no write lock,
+ * but read locks on any byte.  So a call that waits for a lock checks whether a read lock is in the
+ * way.  A byte is *claimed* if the kernel would refuse a read lock on it. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
@@ -130,7 +130,7 @@ bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offs
   return call_lock(file, F_OFD_GETLK, &lock, F_RDLCK, offset, n) || lock.l_type != F_UNLCK;
 }
 
-/* Tries again and again: a wait in the kernel would also wait for read locks. */
+/* Tries again and again: F_OFD_SETLKW would also wait for read locks. */
 int tamis__shared_file_lock(const struct shared_file *file)
 {
   struct flock lock;
@@ -167,8 +167,8 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
   return TAMIS_OK;
 }
 
-/* The POSIX function for this is no substitute: if a file system cannot reserve space, that
- * function writes zeros to the file, over bits that another process may have set. */
+/* POSIX's version of fallocate() is no substitute: if a file system cannot reserve space, it writes
+ * zeros to the file, over bits that another process may have set. */
 static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
   const int failed =
@@ -232,7 +232,7 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* f_blocks is 0 in a tmpfs without a limit, and in systems without space, such as /proc. */
+/* f_blocks is 0 in a tmpfs without a limit, and in file systems without space, such as /proc. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 {
   enum { TMPFS = 0x01021994 }; /* from linux/magic.h */

@@ -3,13 +3,13 @@
  * Layer 1: a file that several processes map and change.
  *
  * The file has its full size from the beginning, so no process has to map it again when more of it
- * is used.  It has space on the disk only where space was reserved.  So on a full disk, the call
+ * is used.  Only reserved parts of the file have space on the disk.  So on a full disk, the call
  * that reserves space fails, and no write to the mapping causes SIGBUS.  (On a copy-on-write file
  * system, such as one with snapshots, a reservation may not last.)
  *
- * Each process has an open file description of its own, if it can open the file.  So its locks
- * exclude all other processes, even its parent, from which it may have inherited the descriptor.
- * The kernel releases a lock when the last process closes the file description.
+ * Each process has an open file description of its own, if it can open the file.  So a process's
+ * locks exclude all other processes, even the parent from which it has inherited a descriptor.  The
+ * kernel releases a lock when the last process closes the file description.
  *
  * All functions are cancellation points.  They return a result, and errno says why. */
 #ifndef TAMIS_LIB_SHARED_FILE_H
@@ -23,7 +23,7 @@
 struct shared_file {
   int fd;         /* -1: no file is open */
   bool in_memory; /* a memory file, which needs no reserved space */
-  bool asked;     /* the caller only asks whether the file could be made: write nothing */
+  bool asked;     /* the caller only asks whether the file could be made, so nothing is written */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* identify the file */
@@ -42,12 +42,12 @@ int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 /* Reads the size and the identity of the file. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Claims an offset until no process has this file description open.  Returns TAMIS_EIO with EAGAIN
- * if the offset is locked by another description, perhaps of a process that may only read. */
+/* Claims an offset for as long as any process has this file description open.  If another
+ * description has locked the offset, perhaps only for reading, returns TAMIS_EIO with EAGAIN. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
-/* Returns true if another file description has claimed one of the `n` offsets from `offset` on (of
- * all from `offset` on if n is 0), or if the kernel cannot tell. */
+/* Returns true if another file description has claimed one of the `n` offsets from `offset` on, or
+ * if the kernel cannot tell.  If n is 0, the range has no end. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
 /* Waits for the lock of the file, and takes it.  tamis__shared_file_unlock() or the end of the
@@ -69,22 +69,22 @@ struct refused_space {
 
 /* Reserves space for the bytes from `begin` to `end`, even beyond the end of the file.  Space that
  * is already reserved stays as it is.  A refusal by the file system may take milliseconds, so
- * `last`, if not NULL, remembers it.  The file system is asked for as many bytes again only if more
- * bytes are free than at the refusal, or if the clock shows another second. */
+ * `last`, if not NULL, remembers the refusal.  Until the clock shows another second, the file
+ * system is asked for as many bytes again only if more bytes are free than at the refusal. */
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
 /* Returns TAMIS_OK if the file system has this number of free bytes, otherwise TAMIS_EIO. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
-/* These two read or write all `size` bytes, or return TAMIS_ECORRUPT if the file is too short. */
+/* Reads or writes all `size` bytes.  A read returns TAMIS_ECORRUPT if the file is too short. */
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at);
 
-/* A part of a shared file, from `at` to `end`.  The two functions below read and write it once,
- * from its beginning on.  They are a tamis_read_function and a tamis_write_function.  A write
- * beyond the end fails. */
+/* A part of a shared file, from `at` to `end`.  tamis__file_part_read() is a tamis_read_function,
+ * and tamis__file_part_write() a tamis_write_function.  Both go through the part once, from its
+ * beginning.  A write beyond the end fails. */
 struct file_part {
   const struct shared_file *file;
   uint64_t at, end;

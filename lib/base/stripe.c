@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-/* A sleep, unlike a yield, lets the lock's holder run even if its real-time priority is lower. */
+/* A sleep, unlike a yield, lets the lock's holder run even with a lower real-time priority. */
 enum { SLEEP_NANOSECONDS = 50 * 1000 };
 
 void tamis__stripes_init(const struct stripes *stripes)
@@ -28,13 +28,13 @@ void tamis__lock_back_off(unsigned round)
   else if (round < LOCK_SPIN_ROUNDS + LOCK_YIELD_ROUNDS)
     sched_yield();
   else
-    sleep_uncancelled(SLEEP_NANOSECONDS); /* a cancelled caller might keep its other locks */
+    sleep_uncancelled(SLEEP_NANOSECONDS); /* a cancelled thread would keep its other locks */
 }
 
 void tamis__lock_wait(struct lock *lock)
 {
   HOOK(stripe_wait);
-  /* Calls lock_is_held() first: each try writes to the lock's cache line, even if the try fails. */
+  /* Reads the lock before each try: even a try that fails writes to the lock's cache line. */
   for (unsigned round = 0; lock_is_held(lock) || !ck_spinlock_fas_trylock(&lock->held); round++)
     tamis__lock_back_off(round);
 }

@@ -5,7 +5,7 @@
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
  * moment, then yields its time slice, then sleeps.  With more threads than cores, the holder may
- * have lost its core.  Then only the scheduler can let the holder run, and spinning does not help.
+ * have no core.  Then spinning does not help, but a yield or a sleep lets the holder run.
  *
  * A stripe has a lock, a figure and, for buckets whose entries move, a version.
  *
@@ -99,21 +99,21 @@ typedef _Atomic uint64_t version_counter;
 
 struct stripe {
   struct lock lock;
-  /* A figure that a filter keeps in its stripes, such as the number of lanes in use.  It is written
-   * under the lock, and read without it.  (Relaxed: no other data depends on it.) */
+  /* A figure that a filter keeps in its stripes, such as the number of lanes in use.  The figure is
+   * written under the lock, and read without the lock.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets, and never wrap round.  Bit
-   * 63 is set when the segment leaves the directory.  After that nothing in the segment changes. */
+   * 63 is set when the segment leaves the directory, after which nothing in the segment changes. */
   version_counter version;
 };
 
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
-/* A stripe with a cache line of its own.  If the stripe protects a part of a segment, `used` counts
- * the segment's lanes in use.  If it protects a part of a whole filter, `lanes` counts lanes in
- * use, and `copies` the copies of their entries, in 64 bits.  (`lanes` and `copies` are written
- * under the lock, and read without it: relaxed, as `used` is.) */
+/* A stripe with a cache line of its own.  In a stripe of a segment, `used` counts the segment's
+ * lanes in use.  In a stripe of a whole filter, `lanes` counts lanes in use, and `copies` the
+ * copies of their entries.  (Both are relaxed like `used`: written under the lock, and read without
+ * it.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
   _Atomic uint64_t lanes, copies;
@@ -187,15 +187,15 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *      clears the entry in B            version_after() of B's stripe
  *
  * If both versions are equal, the entry was in neither bucket.  A reader that sees B cleared has
- * acquired the bump, which precedes the clear.  So version_after() includes the bump.  If
- * version_before() does not include the bump, the versions differ, and the reader retries.  If
- * version_before() includes the bump, the reader has acquired the copy, because the copy precedes
- * the bump, and the read of A finds the copy. */
+ * acquired the bump, which precedes the clear.  So version_after() includes the bump.
+ * - If version_before() does not include the bump, the versions differ, and the reader retries.
+ * - If version_before() includes the bump, the reader has acquired the copy, which precedes the
+ * bump.  So the read of A finds the copy. */
 
 /* ORDER version.bump (release)
  *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
- *   if weakened    a reader might see the new version, but miss the copy: false negative
+ *   if weakened    a reader might see the bump, but miss the copy when it reads A: false negative
  *   checked by     mutants/version_not_bumped (shows that versions are bumped at all),
  *                  mutants/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
@@ -208,10 +208,10 @@ static inline void version_bump(struct stripe *stripe)
 /* Marks that the segment leaves the directory.  The caller must change the directory after this.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
- *   makes visible  that the contents of the buckets might be out of date
- *   if weakened    with release, a reader that has seen the segment's successor would still see the
- *                  mark.  But two readers could see an add to the successor and an add elsewhere in
- *                  opposite orders: not linearizable
+ *   makes visible  that the buckets of the segment might be out of date
+ *   if weakened    with release, a reader that has seen the segment's successor still sees the
+ *                  mark.  But two readers could see two adds, one to the successor and one
+ *                  elsewhere, in opposite orders: not linearizable
  *   checked by     mutants/left_marked_late, mutants/version_leave_release */
 static inline void version_leave(struct stripe *stripe)
 {
@@ -227,8 +227,9 @@ static inline bool version_has_left(uint64_t version)
 
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave, window.version_bump
- *   if weakened    acquire would keep the reads of the buckets after this load, but allow what
- *                  version.leave describes.  If relaxed, reads could precede it: false negative
+ *   if weakened    with relaxed, reads of the buckets could precede this load: false negative.
+ *                  With acquire, two readers could see adds in opposite orders, as version.leave
+ *                  says
  *   checked by     mutants/version_after_words (shows that this load comes before the reads),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */
@@ -244,8 +245,8 @@ static inline bool stripe_has_left(struct stripe *stripe)
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: if the earlier load of the bucket saw the bucket cleared, that load, an acquire, has
- * made the bump visible.  Coherence then ensures that this load sees the bump. */
+/* Relaxed: if the reader's load of the bucket saw the entry cleared, that load, an acquire, has
+ * made the bump visible.  Coherence then ensures that this load sees the bump, too. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-/* A statically linked program lacks dladdr(), dlsym() and dlopen(), and does not need them.  So
- * dladdr() and dlsym() are weak symbols, and dlsym() finds dlopen(). */
+/* A statically linked program neither has nor needs dladdr(), dlsym() and dlopen().  So this
+ * function refers to dladdr() and dlsym() weakly, and finds dlopen() by dlsym(). */
 void tamis__keep_loaded(void (*function)(void))
 {
 #pragma weak dladdr
@@ -18,11 +18,11 @@ void tamis__keep_loaded(void (*function)(void))
 }
 
 /* Relaxed: exit() might run while another thread unloads a plugin.  The flag only decides whether
- * that thread waits any longer. */
+ * the unloading thread waits any longer. */
 static _Atomic bool exit_was_called;
 
-/* The C library has these functions of the C++ ABI.  A handler runs once: in exit(), before
- * destructors, or when __cxa_finalize() is called with its key. */
+/* C++ ABI functions of the C library.  The handler `function` runs once: in exit(), before
+ * destructors, or in __cxa_finalize() with the same `key`. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *key);
 void __cxa_finalize(void *key);
 
@@ -34,7 +34,7 @@ static void note_exit(void *noted)
 void tamis__watch_for_exit(void)
 {
   if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
-    note_exit(&exit_was_called); /* no handler: assume that each unload is the process's end */
+    note_exit(&exit_was_called); /* without a handler, each unload counts as the process's end */
 }
 
 void tamis__stop_watching(void)

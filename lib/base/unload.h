@@ -10,16 +10,16 @@
 
 #include <stdbool.h>
 
-/* Keeps the library that has `function` loaded, even after a plugin that uses it is unloaded. */
+/* Keeps the library that defines `function` loaded, even when a plugin that uses it is unloaded. */
 void tamis__keep_loaded(void (*function)(void));
 
-/* After tamis__watch_for_exit(), tamis__process_ends() can tell whether exit() was called.  The
+/* tamis__watch_for_exit() lets tamis__process_ends() tell whether exit() was called.  The
  * destructor must call tamis__stop_watching() last, because exit() must not call unloaded code. */
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 
-/* For a destructor.  Returns false if it runs because a plugin is unloaded.  Returns true if it
- * runs because the process ends, or for an unknown reason. */
+/* For the library's destructor.  Returns false if a plugin is being unloaded.  Returns true if the
+ * process ends, or if the destructor runs for an unknown reason. */
 bool tamis__process_ends(void);
 
 #endif

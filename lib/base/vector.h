@@ -6,7 +6,7 @@
  * and compare what the words hold.  This file computes with vectors of eight 64-bit numbers.
  *
  * No vector instruction reads memory that other threads may change.  Each word is read by the same
- * atomic load as in a single call, and one key's words are read before the next key's.  Then one
+ * atomic load as in a single call, and all words of a key before those of the next key.  Then one
  * word of each of the eight keys is put into a vector.  So the look-ups of a batch make the same
  * loads in the same order as the portable code, and the ORDER comments on those loads hold, too.
  *
@@ -55,8 +55,8 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* Makes a vector from numbers in registers.  A vector load from an array in memory would wait until
- * the last number is stored in the array. */
+/* Makes a vector from numbers in registers.  A vector load from memory would wait until the last
+ * number is stored. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};

@@ -17,9 +17,9 @@ typedef _Atomic uint64_t word;
  *                  word.put in word_store()
  *   makes visible  all that the writer did before it wrote the word.  So a key that is found was
  *                  added, and the reader sees all that the adding thread published before
- *   if weakened    acquire would still make that visible.  But on a machine without multi-copy
- *                  atomicity two readers could see two adds in opposite orders: not linearizable.
- *                  On x86-64 and on ARMv8 the stronger load is the same instruction
+ *   if weakened    with acquire, the reader would still see this.  But without multi-copy
+ *                  atomicity, two readers could see two adds in opposite orders: not linearizable.
+ *                  On x86-64 and on ARMv8 both loads are the same instruction
  *   checked by     mutants/plain_store (shows that it is atomic), mutants/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
@@ -29,18 +29,18 @@ static inline uint64_t word_load(const word *w)
 /* Sets bits, and returns the word as it was before.
  * ORDER bit.set (seq_cst)
  *   pairs with     bit.load in word_load()
- *   if weakened    not linearizable, as bit.load says.  Without atomicity, a bit that another
- *                  thread sets meanwhile would be lost: false negative
+ *   if weakened    with acq_rel, two readers could see adds in opposite orders, as bit.load says.
+ *                  Without atomicity, a bit that another thread sets meanwhile would be lost: false
+ *                  negative
  *   checked by     mutants/plain_store, mutants/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
 {
   return atomic_fetch_or_explicit(w, bits, memory_order_seq_cst);
 }
 
-/* Replaces a word if it still has the value `old`.  Returns the value that it had.
+/* Replaces a word that still has the value `old`.  Returns the word's value before.
  * ORDER word.change (seq_cst)
- *   pairs with     bit.load in word_load(), whose comment says why,
- *                  both for the value that is written and for the one that is read
+ *   pairs with     bit.load in word_load(), whose comment says why.  The load here is like bit.load
  *   checked by     mutants/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {
@@ -53,8 +53,8 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
  * ORDER word.clear (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before, such as the bump of a version
- *   if weakened    the store could be delayed, as word.put says.  Without atomicity, an entry that
- *                  another thread adds meanwhile would be lost: false negative
+ *   if weakened    with release, the store could be delayed, as word.put says.  Without atomicity,
+ *                  an entry that another thread adds meanwhile would be lost: false negative
  *   checked by     mutants/clear_before_copy, mutants/word_clear_release,
  *                  mutants/remove_overwrites_an_add */
 static inline void word_and(word *w, uint64_t kept)
@@ -66,9 +66,9 @@ static inline void word_and(word *w, uint64_t kept)
  * ORDER word.put (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before
- *   if weakened    release would still make that visible.  But the store could wait in a store
- *                  buffer while the same thread's next look-up reads: if two threads each add a key
- *                  and then look up the other's key, both could miss
+ *   if weakened    with release, the store could wait in a store buffer while the same thread's
+ *                  next look-up reads.  If two threads each add a key and then look up the other's
+ *                  key, both could miss
  *   checked by     mutants/word_put_release */
 static inline void word_store(word *w, uint64_t value)
 {
