@@ -293,8 +293,8 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
 }
 
 /* Returns true if the segment of a growable filter is too empty to split.  Returns false in the
- * target of a union, because a union can fill one pair after the other, from a generation with more
- * pairs.  (Relaxed: word_load() makes visible all that was stored before an entry.  So a thread
+ * target of a union: a union from a generation with more pairs fills one pair of the target after
+ * the other.  (Relaxed: word_load() makes visible all that was stored before an entry.  So a thread
  * that has read an entry of the union also sees `united`.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)

@@ -4,7 +4,7 @@
  *
  * These look-ups are the *straight path*, for the usual case: one generation, a registered reader,
  * and no entry that moves meanwhile.  They leave all other cases to lookup.c, which explains why
- * both give the same answers.  docs/reference/performance.md gives their gain in speed.
+ * the answers are the same. docs/reference/performance.md says how much faster they are.
  */
 #include "cuckoo/lookup.h"
 

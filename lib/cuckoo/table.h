@@ -57,8 +57,8 @@ struct segment {
   fullness fullness;
   plane duplicates; /* the duplicate counts; changed under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
-   * change or a copy of them, and while memory for them is allocated.  A split, a join or the copy
-   * of a segment reads them under all stripes of the segment instead. */
+   * change or a copy of them, and while memory for them is allocated.  A split or a join reads them
+   * under all stripes of the segment instead. */
   _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
   _Atomic uint32_t copying; /* the number of lanes that copies take, and a flag: see segment.h */
   _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */

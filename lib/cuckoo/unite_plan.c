@@ -3,12 +3,12 @@
  * Layer 2: plans a union before anything is changed.
  *
  * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
- * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
- * entries is at most the rate.  The plan of a generation assumes that keys are added one by one:
- * the more keys there are, the more its segments have split, and the more bits a new entry knows.
- * The *share* of n keys is the rate that a plan allows for the first n keys (share_of()).  Two
- * filters of n keys each may together have twice the share of n keys, which is more than the share
- * of 2n keys.  So the union adds what its entries need beyond their share to the *excess* of
+ * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum of these
+ * over its entries is at most the rate.  The plan of a generation assumes that keys are added one
+ * by one: the more keys there are, the more its segments have split, and the more bits a new entry
+ * knows.  The *share* of n keys is the rate that a plan allows for the first n keys (share_of()).
+ * Two filters of n keys each may together have twice the share of n keys, which is more than the
+ * share of 2n keys.  So the union adds what its entries need beyond their share to the *excess* of
  * `into`.  The planned rates of all generations and the excess together never exceed the promised
  * rate:
  *

@@ -81,7 +81,7 @@ static inline uint64_t code_get(const struct count_block *b, size_t i)
 /* Reads n codes, beginning with the i-th. */
 static inline void codes_get(const struct count_block *b, size_t i, uint64_t codes[], size_t n)
 {
-  const unsigned bits = b->bits; /* loaded once: a compiler assumes that stores might change it */
+  const unsigned bits = b->bits; /* loaded once: a store to codes[] might change *b */
   for (size_t j = 0; j < n; j++)
     codes[j] = bits ? code_at(b->words, bits, i + j) : 0;
 }

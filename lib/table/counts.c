@@ -203,7 +203,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Returns true if a block with so few exceptions should get room for more, not wider codes. */
+/* Returns true if so few lanes have exceptions that room for more takes less than wider codes. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;

@@ -23,7 +23,7 @@ struct table_load {
   double deviation; /* the standard deviation in a large segment */
 };
 
-/* The load factor of buckets of 2 to 8 lanes, with a search that is thorough or not: search.h. */
+/* The load factor of buckets of 2 to 8 lanes, if searches are thorough or if not (search.h). */
 struct table_load tamis__table_load(unsigned lanes, bool thorough);
 
 /* The mean load factor of 4096 * 2^doublings buckets.  `doublings` can be negative. */
