@@ -37,7 +37,7 @@
  *     with the bits, and R returns TAMIS_PRESENT.  A refused call takes effect when it sets or
  *     reads the mark.
  *
- *     Marks are set only after the filter is FULL, which is final.  Look-ups and figures skip marks.
+ *     Marks are set only when the filter is FULL, which is final.  Look-ups and figures skip marks.
  *
  *     In a filter that grows, TAMIS_EFULL is final for the reason that layers.c gives.
  *

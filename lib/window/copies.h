@@ -5,9 +5,9 @@
  * An entry itself is one copy of its key.  A plane (table/plane.h) counts the further copies for
  * each lane.  A layer has WINDOW_PLANES planes.
  *
- * An empty lane has no count.  A count belongs to the entry in its lane, live or dead.  A move
- * carries the count along.  An add that takes a dead lane for another entry sets the count to 0,
- * and so does the sweep when it clears the lane.  A remove clears a lane only when the count is 0.
+ * A count belongs to the entry in its lane, live or dead; an empty lane has no count.  A move takes
+ * the count along with the entry.  An add that puts another entry into a dead lane sets the count
+ * to 0, and so does a sweep that clears the lane.  A remove clears a lane only if the count is 0.
  *
  * A thread that reads or changes the count of a lane holds the stripe of the lane's bucket.  The
  * thread also takes the plane's lock, because writers of other stripes share a block of counts.
@@ -41,13 +41,13 @@ static inline struct window_plane *window_plane_of(const struct window_layer *la
   return &layer->planes[index >> layer->plane_shift];
 }
 
-/* Whether lanes of a word may have counts.  The caller must hold its stripe: see plane_counts(). */
+/* Whether lanes of a word may have counts.  Requires the word's stripe, as plane_counts() does. */
 static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* Prepares the planes of a layer, in the zeroed memory `planes`; NULL: the layer has no planes. */
+/* Prepares the planes of a layer in zeroed memory.  `planes` is NULL if the layer has no planes. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
 /* ---- calls by a holder of the stripe of the lane's word ---- */

@@ -2,10 +2,10 @@
  *
  * Layer 2: a cuckoo filter that processes share, with removes and counts: a *counted* table.
  *
- * Such a filter is a window whose clock stands still.  Its epoch word never changes, so no period
- * ends.  It is the epoch word of a window of COUNTED_PERIODS periods, with the stamps 1 to 7, in
- * the period whose stamp is 6.  So stamp 7 is dead, and the age of an entry is 0 to 5.  This age is
- * the number of the key's *further copies*:
+ * Such a filter is a window whose clock stands still: its epoch word never changes, so no period
+ * ends.  The window has COUNTED_PERIODS periods, so its stamps are 1 to 7.  The stamp of its period
+ * is always 6, stamp 7 is dead, and the age of an entry is 0 to 5.  This age is the number of the
+ * key's *further copies*:
  *
  *    stamp    6  5  4  3  2  1       7
  *    copies   1  2  3  4  5  6       dead: no lane has it
@@ -18,20 +18,21 @@
  * in table.h, and [K], [H] in shared.h.  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
- *     same count, because a call that changes either lane holds both stripes, and mends each stripe
- *     that it takes over.  The mending also counts further copies again.  A killed call has either
- *     added or removed its copy, by its one store, or changed nothing.
+ *     same count: a call that changes either lane holds both stripes, and mends a stripe when it
+ *     takes the stripe over.  The mending also counts further copies again.  By its one store, a
+ *     killed call has either added or removed its copy, or changed nothing.
  *
  * [V] Room.  A remove makes room, but cannot change the marks of full segments (base/fullness.h) in
- *     other processes.  So each stripe counts how many lanes were cleared.  A mark is valid for as
- *     long as the sum of these counts stays about the same (rooms.h).
+ *     other processes.  So each stripe counts how many of its lanes were cleared.  A mark is valid
+ *     only while the sum of these counts stays about the same (rooms.h).
  *
- * [W] After a power failure, an entry that is whole in the words is not older than the last call of
- *     tamis_sync that has returned: that call has written the entry's page.  So its count stays.  A
- *     checkpoint adds only entries that the words lack, and so may undo a later remove.
+ * [W] After a power failure, the words of the file stay, and a checkpoint adds only entries that
+ *     the words lack.  So it may undo a remove that came after the checkpoint.  But it changes no
+ *     count of an entry in the words: that is at least as new as the last call of tamis_sync that
+ *     has returned, because this call has written the entry's page.
  *
- * With a dead stamp of 0, a key could have one more copy.  But an empty lane would then match a key
- * whose fingerprint is 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
+ * If the dead stamp were 0, a key could have one more copy.  But an empty lane would then match a
+ * key whose fingerprint is 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
  */
 #ifndef TAMIS_LIB_WINDOW_COUNTED_H
 #define TAMIS_LIB_WINDOW_COUNTED_H
@@ -58,7 +59,7 @@ static inline unsigned counted_copies(const struct window_shape *s, uint64_t ent
   return entry ? COUNTED_STAMPS - window_stamp_of(s, entry) : 0;
 }
 
-/* The number of copies in a word beyond the first copy of each entry. */
+/* The number of further copies in a word: those beyond the first copy of each entry. */
 static inline uint64_t counted_further(const struct window_shape *s, uint64_t value)
 {
   uint64_t further = 0;

@@ -13,14 +13,14 @@
 
 enum {
   MOST_VERSIONS = SMALL(256, 4),
-  LEAST_VERSIONS = 2, /* with one version, window_version() would shift by 64 bits */
+  LEAST_VERSIONS = 2, /* with 1, window_version() would shift by 64 bits */
   LINES_PER_STRIPE = SMALL(32, 1),
   LINES_PER_VERSION = SMALL(4, 1),
   LEAST_STRIPES = 2,
 };
 
-/* Chooses the numbers of stripes, versions and shards.  All three take little memory in a small
- * filter, unless the user wants more stripes. */
+/* Chooses the numbers of stripes, versions and shards.  A small filter gets few of each, unless the
+ * user wants more stripes. */
 struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;

@@ -8,13 +8,13 @@
  *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
  * `changes` is the number of times, modulo 8192, that a layer was opened or has left.  g is set if
- * the filter has grown, and has layers besides the first.  Both stamps run from 1 to G + 2, and
- * then from 1 again.  So no division by G + 2 is needed, and the period may wrap round.
+ * the filter has layers besides the first.  Both stamps run from 1 to G + 2, and then from 1 again.
+ * So no division by G + 2 is needed, and the period may wrap round.
  *
- * A thread that reads the same word twice knows that in between no period has ended, no layer was
- * opened, and no layer has left.  The fields are wide enough for that.  The period has 36 bits.
- * Within one period at most some 60 layers are opened, as each is twice as large as the one before
- * it (except one at the end of a period), and at most 63 leave.
+ * If a thread reads the same word twice, no period has ended in between, no layer was opened, and
+ * none has left.  The fields are wide enough for that: the period has 36 bits, and `changes` has
+ * 13.  Within one period at most 63 layers leave, and some 60 are opened: each is twice as large as
+ * the one before it, except one at the end of a period.
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -31,7 +31,7 @@ enum {
   EPOCH_STAMP = 127,
   EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
   EPOCH_COMING = (1 << EPOCH_PERIOD_SHIFT) - 1,
-  EPOCH_FEW_PERIODS = 16, /* `changes` does not wrap round within this many periods */
+  EPOCH_FEW_PERIODS = 16, /* `changes` does not wrap round within so few periods */
   WINDOW_MOST_LAYERS = 64 /* the most layers of a filter at one time */
 };
 
@@ -94,7 +94,7 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-/* How many periods ago the period with this stamp ran. */
+/* Returns how many periods before that of `epoch` the period with this stamp ran. */
 static inline unsigned epoch_age(uint64_t epoch, unsigned stamp, unsigned stamps)
 {
   unsigned now = epoch_now(epoch);
@@ -141,8 +141,8 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Returns the value of `numbers` that gives the period of `epoch` the number `number`, while no
- * jump is under way. */
+/* Returns the value of `numbers` that gives the period of `epoch` the number `number`.  No jump may
+ * be under way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
@@ -155,22 +155,21 @@ static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, uns
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* The greatest age of keys that the running jump keeps, counted in periods before that of `epoch`.
- * If there is no jump, this is `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
+/* Returns the greatest age, in the period of `epoch`, of keys that the running jump keeps; without
+ * a jump, `periods`.  (Whatever another process writes into `numbers`, keys of age 0 are kept.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
   return ahead > EPOCH_COMING / 2 ? periods : ahead < periods ? periods - (unsigned) ahead : 0;
 }
 
-/* Called without a lock, before the epoch word is read and again after that.
+/* window_period() calls this function without a lock, before and after it reads the epoch word.
  * ORDER numbers.load (acquire)
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
  *   if weakened    window_period() might add a new offset to an old epoch word, or an old offset to
- *                  a new word.  The sum is a number that no period has had.  window_period() takes
- *                  no lock, so it would return this sum as the number of the running period, and
- *                  the caller's keys would be forgotten too early */
+ *                  a new word.  It would return the sum, which no period has had, as the number of
+ *                  the running period.  The caller's keys would then be forgotten too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {
   return atomic_load_explicit(at, memory_order_acquire);
@@ -193,12 +192,12 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
  *   makes visible  the layers that the word names.  Also, if a look-up has seen a stamp that was
  *                  written after the end of a period: that the period has ended (by coherence, as
  *                  the loads of buckets have acquire order)
- *   if weakened    acquire would keep all this visible.  But a writer's second load could be done
- *                  before its write.  Then a look-up in the next period could miss a key that a
- *                  finished add has renewed.  Also, only seq_cst accesses have one order, in which
- *                  tamis_advance() and a look-up that finds the word unchanged take effect.  With
- *                  relaxed, a look-up could read the buckets before the word, and so see a stamp
- *                  that was renewed meanwhile: false negative
+ *   if weakened    acquire would keep all this visible, with two exceptions.  A writer's second
+ *                  load could be done before its write.  If a period ends then, the writer does not
+ *                  see it, and a look-up in the next period could miss the renewed key.  Also,
+ *                  tamis_advance() and a look-up that finds the word unchanged take effect in the
+ *                  one order of seq_cst accesses.  With relaxed, a look-up could read the buckets
+ *                  before the word, and see a stamp that was renewed meanwhile: false negative
  *   checked by     mutants/epoch_before_relaxed, mutants/epoch_not_read_again_by_lookups and
  *                  mutants/not_looked_again_after_writing (show that it is read again) */
 static inline uint64_t epoch_read(const epoch_word *at)
@@ -210,8 +209,8 @@ static inline uint64_t epoch_read(const epoch_word *at)
  * ORDER epoch.publish (seq_cst)
  *   pairs with     epoch.read
  *   makes visible  the layers that the new word names
- *   if weakened    the end of a period would have no place in the order of all other calls.
- *                  (Earlier writes are also ordered by the release of a stripe)
+ *   if weakened    the end of a period would have no place in the one order of all calls.
+ *                  (Earlier writes would still be visible, by the release of a stripe)
  *   checked by     mutants/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at,
                                  uint64_t *old, /* NOLINT(readability-non-const-parameter) */

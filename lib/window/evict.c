@@ -77,9 +77,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Moves the count of an entry to the free lane `to`.  `to->entry` is the dead entry in that lane,
- * whose count is lost, or 0 if the lane is empty and has no count.  The caller must hold the
- * stripes of both buckets. */
+/* Moves the count of an entry to the free lane `to`.  If to->entry is not 0, it is a dead entry,
+ * whose own count is lost.  The caller must hold the stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {
@@ -96,8 +95,9 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
   return result;
 }
 
-/* Counts a moved entry and its further copies in the target's stripe instead of the source's.
- * `taken` says that a dead entry was in the target lane.  The caller must hold both stripes. */
+/* Counts a moved entry and its further copies in the target's stripe instead of the source's.  If
+ * `taken`, a dead entry was counted in the target lane already.  The caller must hold both stripes.
+ * */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -124,10 +124,10 @@ struct path_of_layer {
 /* Makes a move.  Returns TAMIS_OK also if the source lane is free already, and TAMIS_ABSENT if the
  * move has become impossible.  The caller must hold the stripes of both buckets.
  *
- * The search has read move->entry without stripes.  The lane must still have the entry's
- * fingerprint, which determines the target.  But an add may have renewed the stamp, so the move
- * writes the lane's present entry; with the old stamp the key would be forgotten too early.  If the
- * entry is dead, or the running jump does not keep it, the lane is only cleared: [T]. */
+ * The search has read move->entry without stripes.  The lane must still have this fingerprint,
+ * which determines the target.  But an add may have renewed the stamp meanwhile.  So the move
+ * writes the lane's present entry: with the old stamp the key would be forgotten too early.  If the
+ * entry is dead, or the running jump does not keep it, the function only clears the lane: [T]. */
 static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -242,8 +242,8 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   return TAMIS_ABSENT;
 }
 
-/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So a name that a
- * holder of `saving` finds in `frozen` is that of a killed process, and is removed. */
+/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So if the next
+ * holder finds a name in `frozen`, a killed process has left it, and the holder removes it. */
 static void wait_for_thaw(struct window *w)
 {
   (void) owned_lock(&w->state->saving, &w->owner);

@@ -14,20 +14,20 @@
  *    F  (the copy)                            M  moves
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
- * If M has not seen the name, M had the stripes before F took them, so its move is finished.  As F
- * holds `advancing`, no period ends during the copy, no layer leaves, and no lane is dead: every
- * stamp in the copy is that of a period that the window remembers.
+ * If M has not seen the name, M had the stripes before F took them, so M's move is finished before
+ * the copy.  As F holds `advancing`, no period ends during the copy, no layer leaves, and no lane
+ * is dead: every stamp in the copy is that of a period that the window remembers.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
 
 #include "window/table.h"
 
-/* Moves entries of `layer`, the newest layer that `epoch` names, so that one of a key's two buckets
- * has a free lane.  Returns TAMIS_OK if a bucket may have a free lane now, or if the list of layers
- * has changed since `epoch`.  In either case the caller must try again.  Returns TAMIS_ABSENT if no
- * moves make room, or if a full mark says so.  If `thorough` is set, the function searches in spite
- * of marks.  The caller must hold no stripe, and need not be in a read section.
+/* Moves entries so that one of a key's two buckets in `layer` gets a free lane.  `layer` must be
+ * the newest layer that `epoch` names.  Returns TAMIS_OK if the caller must try again: a bucket may
+ * have a free lane now, or the list of layers has changed since `epoch`.  Returns TAMIS_ABSENT if
+ * no moves make room, or if a full mark says so and `thorough` is false.  The caller must hold no
+ * stripe, and need not be in a read section.
  *   Errors  there is no memory for the count of an entry that has to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
@@ -42,8 +42,8 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
                                const struct window_buckets *place);
 
 /* Freezes a segment of the layer with this number, and returns the epoch word.  Until the segment
- * is thawed, no period ends and no layer leaves.  *found is the layer, or NULL if it has left.  One
- * segment is frozen at a time, so the call waits for other threads, and for tamis_advance(). */
+ * is thawed, no period ends and no layer leaves.  *found is the layer, or NULL if it has left.
+ * Waits for tamis_advance() and for the threads that hold another segment frozen. */
 uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
                               const struct window_layer **found);
 void tamis__window_thaw(struct window *w);

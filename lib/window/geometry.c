@@ -10,27 +10,28 @@
 
 static const struct form {
   unsigned char width, lanes, buckets; /* bits of a lane, lanes of a bucket, buckets of a word */
-  /* Fewest bits of a fingerprint: with fewer, buckets have too few partners (see below). */
+  /* The fewest bits of a fingerprint.  With fewer, a bucket has too few partners (see below). */
   unsigned char least_bits;
 } forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
 /* The *partners* of a bucket are the other buckets that its entries can have, one for each
  * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So tables
- * get less full, and larger tables get even less full.  With fingerprints of 10 + i bits, each
- * doubling beyond 4096 buckets lowers the load factor by falls_faster[i] more than by `fall`. */
+ * get less full, and the larger they are, the less full they get.  With fingerprints of 10 + i
+ * bits, each doubling beyond 4096 buckets lowers the load factor by `fall` + falls_faster[i]. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: a segment of a table with several */
-  MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the most for a table's only segment */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: the size of each of several segments */
+  MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the largest table of one segment */
   MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
 
-/* A safety factor: the rates of filters vary, and rate_at() may return up to 1.5 % too little. */
+/* A safety factor: rates differ between filters, and rate_at() may return up to 1.5 % too little.
+ * */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
@@ -43,7 +44,7 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* An absent key is compared with the 2 b lanes of two buckets.  Of n = 2^f fingerprints, 1 is twice
+/* An absent key is compared with the lanes of two buckets.  Of the n = 2^f fingerprints, 1 is twice
  * as frequent, as 0 becomes 1.  So a lane in use matches with probability (1 + 2 / n) / n. */
 static double rate_at(const struct window_shape *s, double load)
 {
@@ -57,7 +58,7 @@ static struct table_load load_of(const struct window_shape *s)
                                                     : tamis__table_load(s->lane.lanes, true);
 }
 
-/* The rate of a full layer.  Assumes the load factor of 64 buckets, as small tables get fuller. */
+/* The rate of a full layer.  Assumes the load factor of 64 buckets: larger tables get less full. */
 static double full_rate(const struct window_shape *s)
 {
   struct table_load load = tamis__table_load(s->lane.lanes, true);
@@ -115,13 +116,13 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
 /* ---- sizes ---- */
 
 /* How many keys a segment of `lanes` lanes has room for.  If there are several segments, keys are
- * spread over them at random, and the fullest segment needs room, too. */
+ * spread over them at random, and even the fullest segment must have room. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
   double full = full_load(s, lanes / s->lane.lanes);
   struct table_load load = load_of(s);
   double deviation = tamis__table_load_deviation(&load, s->lane.lanes, lanes);
-  /* Any of the segments overflows as rarely as one would: the tail falls like exp (-x^2 / 2). */
+  /* The tail falls like exp(-x^2 / 2).  So the segments together overflow as rarely as one does. */
   double x = sqrt(load_early_deviations * load_early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
@@ -148,7 +149,7 @@ static bool plan_table(double keys, struct window_geometry *g)
     lanes = lanes_for(s, keys, segments);
   }
   double half = ceil(lanes / s->lane.lanes / 2), step = 1u << g->bucket_shift;
-  /* Keys that all fit in one pair of buckets always find room. */
+  /* Adds buckets while overfull sets are likely.  Keys that fit in one pair never overfill it. */
   while (keys > 2 * s->lane.lanes &&
          tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > load_early)
     half = ceil(half * 1.03) + 1;
@@ -172,9 +173,9 @@ static void derive(unsigned periods, struct window_geometry *g)
   g->rate = full_rate(&g->shape);
 }
 
-/* Chooses the shape that takes the least memory within a rate.  Of shapes that take the same
- * memory, it chooses the one with the lowest rate.  (Tables for a few keys take the same memory in
- * all shapes.  They may get fuller than full_rate() assumes.) */
+/* Chooses the shape that takes the least memory within `rate`.  If several take as little, chooses
+ * the one with the lowest rate.  (For a few keys, all shapes take the same memory, and tables may
+ * get fuller than full_rate() assumes.) */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

@@ -18,9 +18,9 @@
  * of half a MiB.  A save freezes one segment at a time (evict.h).
  *
  * A filter that grows opens layers, each of which is a table of its own.  Layers that exist at the
- * same time have different indices, 1, 2, ..., and the layer with index i has a share of the rate:
- * 0.9 for index 1, and 0.1 times 6 / (pi (i - 1))^2 for a later index.  However many layers there
- * are, their shares add up to at most 1.
+ * same time have different indices 1, 2, ...  The index i of a layer determines its share of the
+ * rate: 0.9 for index 1, and 0.1 times 6 / (pi (i - 1))^2 for a later index.  However many layers
+ * there are, their shares add up to at most 1.
  */
 #ifndef TAMIS_LIB_WINDOW_GEOMETRY_H
 #define TAMIS_LIB_WINDOW_GEOMETRY_H
@@ -37,11 +37,11 @@ enum {
 /* The geometry of one layer.  It never changes. */
 struct window_geometry {
   struct window_shape shape; /* shape of a bucket */
-  struct window_shape whole; /* shape of a word, as if it were one bucket */
+  struct window_shape whole; /* shape of a whole word, as if a word were one bucket */
   unsigned shape_index;      /* index in WINDOW_FOR_ALL_SHAPES */
   unsigned bucket_shift;     /* log2 of the number of buckets in a word: 0 or 1 */
   uint64_t segments;         /* S: the number of segments */
-  uint64_t half;             /* H: the number of buckets in half a segment; fills whole words */
+  uint64_t half;             /* H: the number of buckets in half a segment, in whole words */
   uint64_t top;              /* mask of a fingerprint's bits at the top of a word */
   uint64_t one;              /* the lowest bit of `top` */
   uint64_t capacity;         /* the number of keys that the layer is made for */
@@ -78,9 +78,9 @@ double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned
 /* The share of the filter's false-positive rate that the layer with this index gets. */
 double window_geometry_share(unsigned index);
 
-/* The shapes.  Saved filters name them by number, so their order never changes.  A window can have
- * a shape only if the stamp leaves enough bits for the fingerprint.  The arguments of DO are the
- * shape's number, the number of bits in a lane, and the number of lanes in a bucket. */
+/* The shapes.  Their order never changes, because saved filters name a shape by its number.  A
+ * window can have a shape only if the stamp leaves enough bits of a lane for the fingerprint.  The
+ * arguments of DO are the shape's number, the bits of a lane, and the lanes of a bucket. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -179,7 +179,7 @@ FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry or fingerprint in `bucket`.  A segment's first bucket is 0 here. */
+/* The other bucket of an entry in `bucket`.  Buckets are numbered from the segment's first one. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {

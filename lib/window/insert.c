@@ -2,10 +2,10 @@
  *
  * Layer 2: adds to a sliding window.
  *
- * An add first finds out, without stripes, whether it has anything to write.  It has nothing to
- * write if its key is remembered for as long as the add wishes.  A unique add also has nothing to
- * write if its key is remembered and need not be renewed.  Otherwise the add takes the stripes of
- * the key in all layers, and begins with step 1 of table.h.
+ * An add first searches without stripes.  It has nothing to write if its key is remembered for as
+ * long as the add wishes.  A unique add that does not renew keys has nothing to write if its key is
+ * remembered at all.  Otherwise the add takes the stripes of the key in all layers, and begins with
+ * step 1 of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
  * all copies: copies.h.  All copies of a key are forgotten together, at their latest end.
@@ -17,12 +17,12 @@
  *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
  *      young as the add wishes, or younger.  So even the second stamp that an add may write (step 4
  *      in table.h) is younger than the stamp that was in the lane.
- *    - A jump may not keep the stamp that an add is to write, if its age is above 0.  An add during
- *      such a jump writes the oldest stamp that the jump keeps: [T] in table.h.  If the add need
- *      not write, the jump forgets the key.
- *    - After the lane has been written for the second time, one more period may end, and make the
- *      stamp dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] requires.
- *      The add has taken effect before this period ended.
+ *    - If the stamp to write has an age above 0, a jump that is under way may not keep it.  The add
+ *      then writes the oldest stamp that the jump keeps: [T] in table.h.  But if the lane has the
+ *      wished stamp already, the add writes nothing, and the jump forgets the key.
+ *    - After the second write of the lane, one more period may end, and make the stamp dead.  The
+ *      writer holds the stripe, so the sweep comes afterwards, as [Q] requires.  The add has taken
+ *      effect before this period ended.
  */
 #include "window/operations.h"
 
@@ -74,9 +74,9 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 }
 
 /* Returns true if an add that renews has nothing to write.  Takes no stripe: if the function misses
- * an entry that is being moved, the add tries again under the stripes.  In the cuckoo kind an add
- * renews the key's home (pair.h).  The function does not search for the home, so it returns false
- * if there are several layers. */
+ * an entry that is being moved, the add searches again under the stripes.  In the cuckoo kind an
+ * add renews the key's home (pair.h), which this function does not find.  So it returns false in
+ * this kind if there are several layers. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);
@@ -88,7 +88,7 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
 
 /* ---- adds under stripes ---- */
 
-/* The stamp that an add writes under this epoch word.  A jump under way keeps this stamp. */
+/* The stamp that an add writes in the period of `epoch`.  A jump that is under way keeps it. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
                                      uint64_t epoch)
 {
@@ -98,9 +98,9 @@ FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *
   return epoch_stamp_of_age(epoch, wish->age < oldest ? wish->age : oldest, w->stamps);
 }
 
-/* Writes an entry with the stamp for the epoch word that the caller has read.  If the period of
- * that word has ended, writes the entry again with the stamp for the new word: [P] in table.h.  The
- * callers of functions whose names end with _locked must hold the stripes of all pairs. */
+/* Writes an entry with the stamp for `epoch`, which the caller has read under the stripes.  If the
+ * period of `epoch` has ended by then, writes the entry again with a new stamp: [P] in table.h.
+ * The callers of functions whose names end with _locked must hold the stripes of all pairs. */
 FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
                                const struct wish *wish, uint64_t epoch)
 {
@@ -126,8 +126,8 @@ FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const 
   return TAMIS_OK;
 }
 
-/* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If there is
- * no memory for the copy, the key is not renewed.  In a counted table, an add only adds a copy. */
+/* Renews a key in its present lane.  In the cuckoo kind a plain add first adds a copy; if there is
+ * no memory for it, the key is not renewed.  In a counted table, a plain add only adds a copy. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {
@@ -144,9 +144,9 @@ static int renew_locked(struct window *w, const struct home *home, const struct 
   return result;
 }
 
-/* In a window of the Bloom kind an add renews its key in the newest layer, so that older layers
- * become empty.  The key's entry in an older layer dies as if the key had not been added again.  If
- * no room can be made in the newest layer, the add renews the older entry.
+/* Adds or renews a key.  In the Bloom kind an add renews its key in the newest layer, so that older
+ * layers become empty: the key's entry in an older layer dies with its own stamp.  If no room can
+ * be made in the newest layer, the add renews the older entry.
  *
  * `refused` says why no room could be made, or is 0 if no call has tried to make room yet. */
 static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
@@ -170,8 +170,8 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
 
 /* ---- the calls ---- */
 
-/* Provides the room or memory that an attempt lacked.  `lacks` is the attempt's result.  Returns
- * TAMIS_OK if another attempt may succeed.  The caller must hold no lock. */
+/* Provides the room or memory that put_locked() lacked.  `lacks` is its result.  Returns TAMIS_OK
+ * if another call of put_locked() may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   const struct pair *open = &locked->pair[0];
@@ -222,7 +222,7 @@ FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *w
   return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
-/* Adds of keys that are remembered for G periods.  (Constants make these usual calls fast.) */
+/* The wishes of calls whose keys are remembered for G periods.  (Constants make them fast.) */
 static const struct wish plain = {false, true, 0}, first = {true, false, 0},
                          first_or_renewed = {true, true, 0};
 

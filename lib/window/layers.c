@@ -9,27 +9,27 @@
  *                                                 └ newest
  *
  * Each layer in the list has a different index, which determines its share of the rate.  A new
- * layer takes the lowest free index.  So when older layers have left, their indices are free again,
- * and growth goes on.
+ * layer takes the lowest free index.  When older layers have left, their indices are free again, so
+ * the number of layers that a filter can open in its life has no limit.
  *
  * After a burst of adds the newest layer is far larger than the keys need.  It is *sparse* if its
  * capacity is at least SPARSE times the number of present keys.  If it is sparse at the ends of two
  * periods, tamis_advance() opens a smaller layer: the first layer again, if it has left and is
- * large enough, and otherwise a new layer.  The number of keys at the end of a period is that of a
- * whole window.  Two periods are needed because keys may be removed at any time: a filter that is
- * empty at the end of one period might be full in between.  The large layer gets no more keys.  Its
- * last keys are forgotten G + 1 periods later; it then leaves, and its memory is released.  (In the
- * cuckoo kind it stays while keys in it are renewed: [H] in remove.c.)
+ * large enough, and otherwise a new layer.  (One period is not enough: keys may be removed at any
+ * time, so a filter that is empty at the end of a period might have been full during it.)  The
+ * large layer gets no more keys.  Its last keys are forgotten G + 1 periods later.  Then the layer
+ * leaves, and its memory is released.  (In the cuckoo kind it stays while keys in it are renewed:
+ * [H] in remove.c.)
  *
  * [S] While the large layer is still in the list, a second burst finds as much room as the first.
  *     A smaller layer is opened only if one more layer, as large as the largest, would still get an
- *     index and fit in max_bytes.  A full layer is followed by one of twice its size on the same
- *     condition, and otherwise by one as large as the largest.
+ *     index and fit in max_bytes after it.  On the same condition, a full layer is followed by a
+ *     layer of twice its size; otherwise it is followed by a layer as large as the largest.
  *
- * Layers whose keys stay do not accumulate, because a smaller layer is opened only if no older
- * layer is more than half as large as the sparse layer.  As a full layer is followed by one of
- * twice its size, a number of keys that varies by less than a factor of two does not open layers
- * again and again.
+ * Layers do not accumulate even if their keys stay, because a smaller layer is opened only if no
+ * older layer is more than half as large as the sparse layer.  Nor does the filter open layers
+ * again and again if its number of keys varies by less than a factor of two, because a full layer
+ * is followed by one of twice its size.
  */
 #include "window/layers.h"
 
@@ -209,8 +209,8 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* Returns true if a layer as large as the largest could still be opened after `more` bytes and the
- * indices were taken: [S].  Memory that waits for readers counts as free. */
+/* Returns true if a layer as large as the largest could still be opened after `more` bytes and all
+ * of `indices` were taken: [S].  Memory that waits for readers counts as free. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
@@ -222,8 +222,8 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   return window_has_bytes(w, more > held ? more - held : 0);
 }
 
-/* Changes the plan *next to the size of the largest layer, if no further layer of this size could
- * be opened after a layer of the planned size: [S]. */
+/* If a layer with the plan *next would leave no room for a layer as large as the largest ([S]),
+ * changes the plan to the size of the largest layer. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
@@ -250,9 +250,9 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   return open_locked(w, &g, index);
 }
 
-/* Finds room in a segment or opens a layer, or else sets the segment's mark, which only a search
- * under `opening` may do.  No call counts a segment's lanes in use, so a segment without room is
- * assumed to be nearly full.  This is true unless keys were chosen to collide. */
+/* Finds room in a segment, or opens a layer, or sets the segment's full mark.  (The search and the
+ * mark need `opening`.)  A segment without room is assumed to be nearly full, as no call counts its
+ * lanes in use.  This is true unless keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -266,7 +266,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
       return TAMIS_OK;
   }
   int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
-  if (result != TAMIS_OK) /* FULL would be wrong after TAMIS_ENOMEM: memory may come */
+  if (result != TAMIS_OK) /* after TAMIS_ENOMEM not FULL, as memory may become free */
     fullness_mark(mark, &full->vacated[at],
                   result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
   return result;
@@ -297,8 +297,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Returns true if the first layer is large enough for `most` keys, and as large as the newest
- * layer.  If the newest layer is sparse, the first layer may also be smaller than the newest. */
+/* Returns true if the first layer is large enough for `most` keys, and either as large as the
+ * newest layer, or smaller than a newest layer that is sparse. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
@@ -338,10 +338,10 @@ static void open_smaller_locked(struct window *w, uint64_t most)
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
       leaves_room_locked(w, window_layer_takes(w, &g), indices))
-    (void) open_locked(w, &g, index); /* if memory is refused, a later advance tries again */
+    (void) open_locked(w, &g, index); /* if there is no memory, a later advance tries again */
 }
 
-/* The call may have to wait for `opening`, so it takes the lock only if it may open a layer. */
+/* Takes `opening`, for which it may have to wait, only if it will probably open a layer. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
   if (!w->spec.growable || !epoch_has_grown(epoch_read(&w->state->epoch)) ||
@@ -354,7 +354,7 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
 
 /* ---- layers that leave the list ---- */
 
-/* Waits until no thread holds stripes under which it read an older epoch word: [L] in table.h. */
+/* Waits until no thread holds a stripe under which it has read an older epoch word: [L]. */
 static void wait_for_holders_of_stripes(struct window *w)
 {
   for (uint64_t i = 0; i <= w->stripes.mask; i++) {

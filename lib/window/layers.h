@@ -7,7 +7,7 @@
 
 #include "window/table.h"
 
-/* Sets what follows from a layer's geometry, and its planes.  `planes` is zeroed, or NULL. */
+/* Sets a layer's geometry, what follows from it, and its planes.  `planes` is zeroed, or NULL. */
 void tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                  const struct window_geometry *g, struct window_plane *planes);
 
@@ -15,9 +15,10 @@ void tamis__window_prepare_layer(const struct window *w, struct window_layer *la
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
-/* Opens the next layer if no moves make room for a key in `full`, the newest layer of `epoch`.
- * Returns TAMIS_EFULL if the filter does not grow.  On an error, marks the key's segment.  If the
- * layers have changed since `epoch`, does nothing.  The caller must hold no lock. */
+/* Opens the next layer if no moves make room for a key in `full`, the newest layer that `epoch`
+ * names.  Does nothing if the layers have changed since `epoch`.  On an error, marks the key's
+ * segment as full; returns TAMIS_EFULL if the filter does not grow.  The caller must hold no lock.
+ * */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
@@ -32,11 +33,11 @@ void tamis__window_append(struct window *w, struct window_layer *layer);
 /* Opens a smaller layer if the newest is too large for `most` keys.  Call it under `advancing`. */
 void tamis__window_open_smaller(struct window *w, uint64_t most);
 
-/* Takes layers out of the list, and retires them.  A sweep that began after the layers were closed
- * must have found them empty.  The caller must hold `advancing`. */
+/* Takes closed layers out of the list, and retires them.  A sweep that began after the closing must
+ * have found the layers empty.  The caller must hold `advancing`. */
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n);
 
-/* Releases a retired layer: the filter's function of type backlog_release. */
+/* Releases a retired layer.  This is the window's function of type backlog_release. */
 void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 
 /* Releases all layers but the first, which is a part of the filter. */

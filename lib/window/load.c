@@ -28,14 +28,15 @@ struct content {
 struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
-  /* The plan's geometry is that of the filter's first layer, whose memory is never released.  If
-   * the oldest layer in the file is larger than a new filter's first layer, `apart` is set: an
-   * empty first layer is created outside the list, and the oldest layer can be released later. */
+  /* The plan of the filter's first layer, whose memory is never released.  This is the oldest layer
+   * in the file.  If that layer is larger than the first layer of a new filter, `apart` is set: the
+   * load creates an empty first layer outside the list, and the oldest layer can be released later.
+   * */
   struct window_plan plan;
   bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* sums over the layers read so far; `bytes` includes `beside` */
+  uint64_t lanes, bytes, copied; /* sums of the layers read so far; `bytes` begins with `beside` */
   uint64_t beside;               /* the result of bytes_beside() */
   uint64_t further;              /* the copies of keys beyond the first */
   unsigned n;
@@ -54,8 +55,8 @@ static bool clock_is_right(const struct load *l)
           !l->plan.spec.growable);
 }
 
-/* A capacity must not exceed the number of lanes, because the next layer is made for twice the
- * capacity. */
+/* Returns false also if the capacity exceeds the number of lanes: the next layer will be made for
+ * twice the capacity. */
 bool tamis__window_get_layer(unsigned periods, const uint64_t *numbers, struct window_geometry *g,
                              unsigned *index)
 {
@@ -109,7 +110,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* The bytes of the filter, except the words of the file's oldest layer, and all newer layers. */
+/* The bytes of the filter without newer layers, and without the words of the oldest layer. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const struct window_plan *p = &l->plan;
@@ -166,7 +167,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t limit = l->saved->limit;
   l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
   l->copied += c->geometry.segments * 8;
-  /* The load releases `copied` before it allocates `beside`, so `copied` may take as many bytes. */
+  /* The arrays `copied` are released before `beside` is allocated, so they may take as much. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.limit = limit ? limit - l->bytes : 0};
@@ -206,7 +207,7 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Keeps the counts as bytes until the filter exists. max_bytes does not limit that memory. */
+/* Keeps the counts in c->counts until the filter exists.  max_bytes does not limit this memory. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
   struct image_table table = {.shape = &c->geometry.whole.lane,
@@ -218,7 +219,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
-    /* In c->counts, the first number also covers lanes of earlier blocks, so it may be longer. */
+    /* In c->counts, the first number may be longer: it also skips the lanes of earlier blocks. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -410,7 +411,7 @@ void tamis__window_figures(struct saved_head *saved)
   }
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
-  /* The header does not say how full layers are, so each is taken to have its share of the rate. */
+  /* The header does not say how full layers are.  Assumes that they have used up their shares. */
   out->fpp_estimate = out->fpp;
   if (out->layers == 1) {
     const struct window_geometry *g = &l.layers[0].geometry;

@@ -49,7 +49,7 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
   }
   atomic_store_explicit(&stripe->lanes, in_use.lanes, memory_order_relaxed);
   atomic_store_explicit(&stripe->copies, in_use.further, memory_order_relaxed);
-  window_vacate(stripe); /* in case the killed owner has cleared a lane */
+  window_vacate(stripe); /* the killed owner may have cleared a lane without counting it */
 }
 
 /* ---- after a power failure ---- */

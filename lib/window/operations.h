@@ -44,7 +44,7 @@ int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t numb
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
 /* Adds the keys of `from` to the window `into`.  If `checkpoint` is set, `from` is an earlier state
- * of `into`, so the copies of a key that is in both are not added up. */
+ * of `into`: a key that is in both then keeps the copies that it has in `into`. */
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint);
 
 #endif

@@ -31,7 +31,7 @@ struct view {
 static inline struct view look_at(const struct pair *pair)
 {
   const word *words = pair->layer->words;
-  const unsigned shift = pair->layer->geometry.bucket_shift; /* first, so that it is loaded once */
+  const unsigned shift = pair->layer->geometry.bucket_shift; /* loaded first, and so only once */
   const uint64_t lower = pair->place.lower, upper = pair->place.upper;
   const uint64_t of_lower = word_load(&words[window_word_of(shift, lower)]);
   const uint64_t of_upper = word_load(&words[window_word_of(shift, upper)]);
@@ -113,7 +113,7 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
 }
 
 /* Takes the stripes of a key in all layers.  While the thread waits for stripes, it is in no read
- * section, and layers may leave.  So the caller must call has_layers() before it reads a layer. */
+ * section, so layers may leave.  The caller must call has_layers() before it reads a layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = locked->epoch = epoch_read(&w->state->epoch);
@@ -121,7 +121,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* with a limit: a list that changes meanwhile may seem longer than it is */
+    do { /* the loop has a limit, because a list that changes meanwhile may seem longer */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -149,9 +149,9 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
 }
 
 /* The home of a key: its entry in the oldest layer in which a live lane has the key's fingerprint.
- * [H] in remove.c says why the oldest layer counts. */
+ * [H] in remove.c says why calls use the oldest layer. */
 struct home {
-  /* false: there is no home.  The other members are for the newest layer; `found` may be dead. */
+  /* If false, there is no home: `found` is empty or dead, in the pair that was searched last. */
   bool live;
   const struct pair *pair;
   struct view view;
@@ -179,9 +179,9 @@ FORCE_INLINE struct home find_home(const struct locked *locked, uint64_t epoch)
   return home;
 }
 
-/* Finds a lane in a pair for a key that has no live lane there.  Returns false if there is no room.
- * If home->found is a dead lane with the key's fingerprint, the key gets that lane, as no other
- * lane may have the fingerprint. */
+/* Finds a lane in home->pair for a key that has no live lane there.  Returns false if there is no
+ * room.  If home->found is a dead lane with the key's fingerprint, the key gets that lane, because
+ * no other lane of the pair may have this fingerprint. */
 FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t epoch)
 {
   const struct pair *pair = home->pair;
@@ -201,8 +201,8 @@ FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t 
   return true;
 }
 
-/* Prepares a lane for an entry.  Counts an empty lane as in use; for a dead entry, sets its count
- * of copies to 0.  The caller must hold the stripes, and then write the lane. */
+/* Prepares the lane *at for another entry.  Counts an empty lane as in use; sets the count of a
+ * dead entry's copies to 0.  The caller must hold the stripes, and then write the lane. */
 static inline void take_lane_locked(struct window *w, const struct pair *pair,
                                     const struct found *at)
 {

@@ -11,18 +11,19 @@
  *     oldest layer, the key's *home*.  While a key is remembered, its home stays the same:
  *
  *     - No older layer gets an entry that matches the key: entries are added to the newest layer
- *       only, and older layers are closed.  (The first layer is opened again only after it has
- *       left, empty; it is then the newest.  An add that has read an older epoch word may write an
- *       entry to a layer that has just been closed.  A second add, of a key that matches the entry,
- *       needs the stripes that this add holds.  If the second add, to a newer layer, gets them
- *       later, it finds the entry.  If it gets them earlier, the first add finds that the epoch
- *       word has changed.)
+ *       only, and older layers are closed.  There are two special cases:
+ *       1. The first layer may be opened again, but only after it has left, empty.  It is then the
+ *          newest.
+ *       2. An add P that has read an older epoch word may write an entry to a layer that has just
+ *          been closed, while an add Q of a key that matches this entry goes to the newer layer.  Q
+ *          needs the stripes that P holds.  If Q gets them after P, Q finds the entry.  If Q gets
+ *          them before P, P finds that the epoch word has changed.
  *     - The entry stays while copies of the key are counted in it, and lives at least as long as
  *       any add of the key asked for.
  *
- *     So each copy is counted in the key's home, and a remove of the key takes the copy from there.
- *     A remove never takes a copy of a key that does not match the entry.  (An entry in a newer
- *     layer might be that of another key.)
+ *     So each copy is counted in the key's home, and a remove of the key takes the copy from there,
+ *     and never a copy of a key that does not match the entry.  (An entry in a newer layer might be
+ *     that of another key.)
  *
  * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane
  *     counts as free, and no call uses the count.  The count is set to 0 before the lane gets
@@ -55,8 +56,8 @@ FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struc
   return home;
 }
 
-/* Adds `more`, which may be negative, to the copies of an entry in a counted table.  The stamp is
- * lower by one for each further copy. */
+/* Adds `more`, which may be negative, to the copies of an entry in a counted table.  Subtracts it
+ * from the entry, because the stamp is lower by one for each further copy. */
 static void change_copies(const struct window *w, const struct pair *pair, const struct found *at,
                           int64_t more)
 {
@@ -132,8 +133,8 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   return copies;
 }
 
-/* Reads in the order of a look-up: [A] in table.h.  A hit takes effect when the lane is read,
- * because one load reads the entry together with its count. */
+/* Takes no lock, and reads in the order of a look-up: [A] in table.h.  A hit takes effect when the
+ * lane is read, because one load reads the entry together with its count. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);

@@ -13,7 +13,7 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
   return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
 }
 
-/* Must be called after an entry has left `bucket`.  Removes the mark if a search may succeed. */
+/* Call it after an entry has left `bucket`.  Removes the full mark if a search may succeed now. */
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
@@ -26,9 +26,9 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 /* Counts a lane that has been cleared in a counted table.  The caller must hold the stripe.
  * ORDER stripe.vacated (release)
  *   pairs with     stripe.vacated_by_all
- *   makes visible  the lane that is free
- *   if weakened    a call might read the new count and not see the free lane.  The call would set a
- *                  mark with this count, and the mark would stay although there is room
+ *   makes visible  that the lane is free
+ *   if weakened    a search for room might read the new count and not see the free lane.  It would
+ *                  set a full mark with this count, and the mark would stay although there is room
  *   checked by     mutants/vacated_lanes_are_not_counted */
 static inline void window_vacate(struct window_stripe *stripe)
 {
@@ -36,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* The number of lanes that the removes of all processes have cleared, divided by the number that
- * makes another search worth while (fullness_has_room()).
+/* The number of lanes that the removes of all processes have cleared, divided by the number of free
+ * lanes that makes another search worth while (fullness_has_room()).
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
@@ -50,7 +50,7 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* How many events have made room, such as ends of periods.  A full mark contains this number. */
+/* Counts the events that have made room, such as ends of periods.  A full mark keeps this count. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
@@ -58,7 +58,7 @@ static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 }
 
 /* Whether a full mark says that the segment of `bucket` has no room, so that an add fails without a
- * search.  (In a counted table window_rooms() takes long, so it is called last.) */
+ * search.  Calls window_rooms() last, because it takes long in a counted table. */
 static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
                                   uint64_t bucket, uint64_t epoch)
 {

@@ -2,7 +2,7 @@
  *
  * Layer 2: saves sliding windows.
  *
- * [I] A snapshot during other calls.  The layers that exist when a save begins are copied, segment
+ * [I] A snapshot during other calls.  A save copies the layers that exist when it begins, segment
  *     by segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older
  *     layer may also have an older entry of the key, which is treated as that of another key.)
  *     Only adds of the key change the entry.  Moves keep the entry in its segment, and no move
@@ -12,21 +12,21 @@
  *     Periods may end between the copies of two segments, but not during a copy.  A copy has the
  *     entries that were remembered in its period, and the file says which period this was.  A stamp
  *     belongs to the same periods everywhere in the file.  So a load knows the period of each
- *     entry, and drops entries that were forgotten by the end of the save.  If no call adds a key
- *     during the save, the loaded filter has the key exactly if this filter remembers the key at
- *     the end of the save, and remembers it for as long.  All numbers of periods in the file have
- *     the offset (epoch.h) of the save's start, so two numbers differ by the periods between them.
+ *     entry, and drops entries that were forgotten by the end of the save.  So if no call adds a
+ *     key during the save, the loaded filter and this filter remember the key equally long after
+ *     the save.  (All numbers of periods in the file have the offset (epoch.h) of the save's start,
+ *     so two numbers differ by the periods between them.)
  *
- *     A layer that is opened during the save is not copied: all its keys were added during the
+ *     A save does not copy layers that are opened meanwhile: all their keys were added during the
  *     save.  A layer that leaves during the save is empty when it leaves, and so are its later
  *     copies.  No layer leaves while a segment is copied, as `advancing` is held.
  *
  *     A save holds no lock while it writes or asks for memory.
  *
  *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
- *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key that the
- *     entry matches was removed or added during the save.  Otherwise the entry would have stayed in
- *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
+ *     other bucket.  If the copy has both lanes, clear_twins() clears one of them: each key that
+ *     the entry matches was removed or added during the save, or the entry would have stayed in its
+ *     lane.  The save copies a word and the counts of its lanes under the word's stripe, so each
  *     count belongs to the entry in the copy.
  */
 #include "window/save.h"
@@ -292,9 +292,9 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* Lists the layers that the header counts, the oldest first, except later layers that have left
- * since.  If the oldest layer has left, its copies will be empty.  (If another layer has its index
- * now, that layer was opened later, and is not listed.)  Returns the number of layers. */
+/* Lists the layers that the header counts, the oldest first, except newer layers that have left
+ * since.  If the oldest layer has left, its copies will be empty.  (A layer that has got its index
+ * was opened after the header, and is not listed.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {

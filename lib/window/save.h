@@ -10,9 +10,9 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* Indices of numbers in a file.  SAVED_LAYER_*: the numbers of a layer, which are in the header's
- * geometry for the oldest layer, and in a block for each newer layer.  SAVED_WINDOW_*: all numbers
- * in the header's geometry.  TOTAL_WINDOW_*: the trailer's totals. */
+/* Indices of numbers in a file.  SAVED_LAYER_*: the numbers of one layer.  Those of the oldest
+ * layer are in the header's geometry, and those of each newer layer in a block.  SAVED_WINDOW_*:
+ * all numbers in the header's geometry.  TOTAL_WINDOW_*: the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -24,9 +24,9 @@ enum {
 enum {
   SAVED_WINDOW_PERIOD = SAVED_WINDOW_RENEWS + 1, /* the period in which the save began */
   SAVED_WINDOW_STAMP,                            /* the stamp of that period */
-  /* The number of layers when the save began.  A layer that leaves meanwhile is not in the file. */
+  /* The number of layers when the save began.  Layers that leave during the save are not saved. */
   SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* layers opened so far, except those that are newer than the oldest */
+  SAVED_WINDOW_GROWTHS, /* layers ever opened, without those that are newer than the oldest */
   SAVED_WINDOW_OLDEST,
   /* The number of further copies when the save began.  The header's count of keys includes it. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
@@ -35,11 +35,11 @@ enum {
 enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 
 enum {
-  /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  The block's first meaning is the
-   * layer's number in the file, from 1 on.  The layer's array follows. */
+  /* A block with the numbers SAVED_LAYER_* of a newer layer.  meanings[0] is the layer's number in
+   * the file, from 1 on.  The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
-  /* A row with a number for each segment of a layer: the period in which it was copied.  Blocks of
-   * counts follow.  The row's table number is that of the layer, and 0 for the oldest layer. */
+  /* A row with one number for each segment of a layer: the period in which the segment was copied.
+   * The row's table number is the layer's number, 0 for the oldest.  Blocks of counts follow. */
   SAVED_WINDOW_COPIED = 33
 };
 
@@ -60,7 +60,7 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
   return at;
 }
 
-/* Whether an entry is in an upper bucket, and its fingerprint also in the lower bucket. */
+/* Whether an entry is in an upper bucket although its fingerprint is also in its lower bucket. */
 static inline bool stands_twice(const struct window_geometry *g, const word *words,
                                 const struct lane_place *at)
 {
@@ -92,7 +92,7 @@ static inline uint64_t whole_lanes(const struct window_shape *s, uint64_t value,
   return lanes_bits(&s->lane, window_live(s, value, dead) & ~window_beyond(s, value, 1, stamps));
 }
 
-/* The data on a layer that a copy keeps, as the layer may be released during the copy. */
+/* What a save keeps of a layer: the layer itself may be released during the save. */
 struct window_copied_layer {
   struct window_geometry geometry;
   uint64_t number;

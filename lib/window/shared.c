@@ -107,7 +107,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   tamis__window_describe(&w->head, &head);
   head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
   head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
-  head.numbers = 0; /* saves periods without the offset, which may change until a restart */
+  head.numbers = 0; /* saves no offset of periods, which may change before a restart */
   head.options.kind = w->operations.kind->kind;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
@@ -119,8 +119,8 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* If an earlier call failed or was killed, `checkpoint` in memory may differ from that on the disk.
- * So this function first writes the state in memory to the disk.
+/* Writes a checkpoint.  First writes the state, because an earlier call may have failed or been
+ * killed: the disk might then not name the area of the last checkpoint.
  *
  * Relaxed: the lock `syncing` orders the writers of checkpoints, and readers read from the disk. */
 static int checkpoint(struct window *w)
@@ -178,7 +178,7 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
 
-/* Replaces the words by the checkpoint's words, as there is no room for the keys of both. */
+/* Replaces the words by those of the checkpoint.  Used if there is no room for the keys of both. */
 static void replace_words(struct window *w, struct window *last)
 {
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
@@ -196,7 +196,7 @@ static int unite_checkpoint(struct window *w)
   if (!last)
     return result;
   if (!window_has_geometry(&window_of(last)->first.geometry, &w->first.geometry)) {
-    tamis__window_destroy(last); /* the checkpoint is that of another window */
+    tamis__window_destroy(last); /* the checkpoint was written for another window */
     return TAMIS_OK;
   }
   result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_read(&w->state->epoch)));
@@ -220,8 +220,9 @@ static int mend(struct window *w)
   return unite_checkpoint(w);
 }
 
-/* Mends the file if the machine has been restarted since it was last mended.  No other process uses
- * the file, and processes that open it wait.  (Relaxed: the file's lock orders the accesses.) */
+/* Mends the file if the machine has been restarted since the file was last mended.  No other
+ * process uses the file: those that open it wait.  (Relaxed: the file's lock orders the accesses.)
+ * */
 static int mend_after_a_start(void *context)
 {
   struct window *w = context;
@@ -234,9 +235,9 @@ static int mend_after_a_start(void *context)
   return result;
 }
 
-/* While a process that may only read the file has locked it, no process gets a name.  A process
- * without a name can look up keys if the file needs no mending, but its calls that lock are
- * refused. */
+/* Gives this process a name, unless a process that may only read the file has locked it.  Without a
+ * name, this process can look up keys if the file needs no mending, but its calls that take locks
+ * are refused. */
 static int join_first(struct window *w)
 {
   int result = tamis__owner_renew(&w->owner, mend_after_a_start, w);
@@ -246,7 +247,8 @@ static int join_first(struct window *w)
   return mended == tamis__shared_file_boot() ? TAMIS_OK : result;
 }
 
-/* Initialises `opening` in the child of a fork: another thread of the parent may have held it. */
+/* Initialises `opening` in the child of a fork, as another thread of the parent may have held it.
+ * */
 static void begin_in_child(struct owner *owner)
 {
   struct window *w = (struct window *) (void *) ((char *) owner - offsetof(struct window, owner));

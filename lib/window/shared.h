@@ -15,35 +15,36 @@
  *
  * [K] A process that waits for a lock takes it over from a killed owner (owned.h).  An owner that
  *     was killed, at any instruction, may have left:
- *     - a lane that it has written, and not counted.  (No lane is half written: each change of a
- *       bucket is one store.)  The next owner of the stripe counts the lanes of its blocks.
+ *     - a lane that it has written, but not counted.  (No lane is half written: each change of a
+ *       bucket is one store.)  The next owner of the stripe counts the lanes of its blocks again.
  *     - an old stamp in a lane that it has just written.  The stamp is no older than [P] allows, as
  *       at most the next period has begun before the stripe is taken over.
- *     - an entry in two lanes: a move has copied the entry, and not cleared the source.  Both lanes
- *       are equal, as a move writes the entry that it has read under the stripes (move_locked() in
- *       evict.c).  Until the stripe of the upper bucket is taken over, no add, renewal or move
- *       changes either lane, as these calls hold the stripes of both buckets.  Only a sweep may
- *       clear the lower lane, or an add of another key take this lane; in both cases both stamps
- *       are dead.  The process that takes over a stripe clears each entry in an upper bucket of its
- *       blocks whose fingerprint is in the lower bucket, too.  The process needs no other stripe
- *       for that.  If two processes take over the two stripes, only one clears.  It bumps the
- *       version first, so [A] holds.  The lane that stays is live if the cleared lane was.
+ *     - an entry in two lanes: a move has copied the entry, and not cleared the source.  The
+ *       process that takes over a stripe clears each entry in an upper bucket of its blocks whose
+ *       fingerprint is in the lower bucket, too.  The process needs no other stripe for that:
+ *       1. Both lanes are equal, as a move writes the entry that it has read under the stripes
+ *          (move_locked() in evict.c).
+ *       2. Until the stripe of the upper bucket is taken over, no add, renewal or move changes
+ *          either lane, as these calls hold the stripes of both buckets.  Only a sweep may clear
+ *          the lower lane, or an add of another key take it.  In both cases both stamps are dead.
+ *       3. So the lane that stays is live if the cleared lane was.  If two processes take over the
+ *          two stripes, only one clears a lane.  It bumps the version first, so [A] holds.
  *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
  *       over `advancing` sweeps first, as the owner should have.  So [Q] and [T] hold.
- *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.  A
- *     process that is killed while it mends leaves its name in the lock, so the next owner mends
- *     again from the beginning.  No call returns that a key is added before its lane is written.
+ *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.
+ *     If a process is killed while it mends, its name is in the lock, so the next owner mends again
+ *     from the beginning.  A call that says that a key was added has written the key's lane before.
  *
  *     A process that waits for a lock asks whether the owner is alive before it yields.  Mending a
  *     stripe takes about as long as reading its part of the table.
  *
  * [H] Another process may write anything into the file.  The geometry and the number of stripes are
  *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next
- *     advance.  Whatever the value of an entry is, the other bucket is in the same segment.  The
- *     name of the frozen segment, versions and counts are only compared and added up.  If an
- *     owner's name belongs to no living process, the owner counts as dead, so another process takes
- *     the lock over.  (A process that writes the name of a living process keeps the others waiting,
- *     as a stopped process does.)  A union skips entries whose stamp belongs to no period.
+ *     advance.  Whatever an entry's value is, its other bucket is in the same segment.  The name of
+ *     the frozen segment, versions and counts are only compared and added up.  If an owner's name
+ *     belongs to no living process, the owner counts as dead, so another process takes the lock
+ *     over.  (A process that writes the name of a living process keeps the others waiting, as a
+ *     stopped process does.)  A union skips entries whose stamp belongs to no period.
  *
  * [R] After a power failure the pages of the file may be from different times, and an entry that
  *     was moved between two pages may be in neither.  So tamis_sync() writes a *checkpoint*: the

@@ -66,10 +66,10 @@ static void begin(const struct window *w, struct window_swept *swept)
       swept->layer[swept->n] = layer;
       swept->left[swept->n++] = 0;
     }
-  } while (epoch_read(&w->state->epoch) != epoch); /* again if a layer was opened meanwhile */
+  } while (epoch_read(&w->state->epoch) != epoch); /* a layer may have been opened meanwhile */
 }
 
-/* Takes each stripe at least once.  If a stripe's blocks have lanes in use, sweeps these blocks. */
+/* Takes each stripe at least once.  Sweeps the blocks of a stripe if they have lanes in use. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);

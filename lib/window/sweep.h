@@ -21,8 +21,8 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept);
 /* Publishes an epoch word whose period is n periods later.  The caller must hold `advancing`. */
 void tamis__window_publish(struct window *w, unsigned n);
 
-/* Takes `advancing`.  If a killed owner had it, sweeps first, because the owner may not have swept
- * after it ended a period, and completes the owner's jump: [T] in table.h. */
+/* Takes `advancing`.  If a killed owner had it, sweeps, because this owner may have ended a period
+ * without sweeping, and completes the owner's jump, if there was one: [T] in table.h. */
 void tamis__window_lock_advancing(struct window *w);
 
 #endif

@@ -33,68 +33,77 @@
  * To end more than G periods, tamis_advance() jumps over G periods, ends one more by 5 and 6, and
  * gives the new period the number that the caller asked for.
  *
- * [P] While a writer holds a stripe, at most one step 9 and then one step 5 change the period,
- *     because an advance takes this stripe before each step 9 and after each step 5.  Together the
- *     two steps end at most G + 1 periods, so after a change the present stamp differs from that of
- *     step 1.  One more write is enough: after the change that step 4 sees, only a step 5 can
- *     follow.  Step 5 ends one period, and does not make the stamp of step 4 dead (unless the key
- *     ends with that period: insert.c).  An advance waits for a writer that is descheduled between
- *     1 and 4, so no writer returns with an old stamp.  Before 1, a writer has read nothing.
+ * [P] A writer writes a lane at most twice, and leaves no old stamp there.
+ *     1. An advance takes the writer's stripe before each step 9 and after each step 5.  So while
+ *        the writer holds the stripe, at most one step 9 and then one step 5 change the period.
+ *     2. Together the two steps end at most G + 1 periods.  So after a change, the present stamp
+ *        differs from that of step 1, and step 4 sees the change.
+ *     3. After the change that step 4 sees, only a step 5 can follow.  It ends one period, and does
+ *        not make the stamp of step 4 dead (unless the key ends with that period: insert.c).
+ *     An advance waits for a writer that is descheduled between 1 and 4, so no writer returns with
+ *     an old stamp.  Before 1, a writer has read nothing.
  *
  * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  The stamp is
  *     dead from period p + G + 1 on.  The sweep of that period clears all lanes with this stamp
- *     before p + G + 2 can be published, and no call writes the stamp again.  A writer or a move
- *     that takes a stripe after the sweep reads the epoch word of that sweep, or a later one,
- *     because the stripe orders them.  So an add writes a live stamp.  A move carries no dead lane,
- *     and writes the stamp that it reads under the stripes, not the one that its search has read,
- *     so it undoes no renewal.  If a call held the stripe before the sweep, the sweep comes after
- *     the call.  A move from a block that is not swept yet to a swept block holds the stripes of
- *     both blocks, so it has read the new epoch word.
+ *     before p + G + 2 can be published.  No call writes the stamp again:
+ *     - A writer or a move that takes a stripe after the sweep reads the epoch word of that sweep,
+ *       or a later one, because the stripe orders them.  So an add writes a live stamp.  A move
+ *       carries no dead lane.  It writes the stamp that it reads under the stripes, not the one
+ *       that its search has read, so it undoes no renewal.
+ *     - If a call holds the stripe before the sweep, the sweep comes after the call.
+ *     - A move from a block that is not swept yet to a swept block holds the stripes of both
+ *       blocks, so it has read the new epoch word.
  *
  * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
  *     stamp belongs to the same period as before.  The d - 1 stamps in between belong to periods
  *     that never ran.  Step 8 has cleared the lanes with these stamps, and no call writes them
- *     again.  An add writes the stamp of step 1, which the jump keeps, as d is at most G.  Three
- *     calls may write older stamps: a move, a union (unite.c), and the add of a key with an end of
- *     its own (insert.c).  Each reads, under its stripes, the epoch word and then `coming`, and
- *     writes no stamp that the jump does not keep.  If the sweep has taken one of these stripes,
- *     the call sees `coming`; if not, the sweep comes after the call.  If step 9 comes after the
- *     call has read the epoch word, `coming` is still d steps ahead of this word.  If another jump
- *     has begun, `coming` is further ahead, and the sweep of that jump comes after the call.
+ *     again:
+ *     - An add writes the stamp of step 1, which the jump keeps, as d is at most G.
+ *     - Three calls may write older stamps: a move, a union (unite.c), and the add of a key with an
+ *       end of its own (insert.c).  Each reads, under its stripes, the epoch word and then
+ *       `coming`, and writes no stamp that the jump does not keep.  If the sweep has taken one of
+ *       these stripes, the call sees `coming`; if not, the sweep comes after the call.
+ *     - Step 9 may come after such a call has read the epoch word.  `coming` is still d steps ahead
+ *       of this word.  If another jump has begun, `coming` is further ahead, and the sweep of that
+ *       jump comes after the call.
  *
  *     A process that takes `advancing` over from a dead owner sweeps first.  If the owner was in a
  *     jump, this sweep is step 8, and step 9 follows.  So a jump that has begun is completed, and
  *     `coming` only grows.
  *
- * [A] No false negative.  Suppose that a look-up misses a key that is remembered during the whole
- *     look-up.  The look-up reads the epoch word, the version of the fingerprint, the lower bucket,
- *     the upper bucket, the version again, the epoch word again.  The look-up begins again if the
- *     version or the epoch word has changed.  So the period was the same throughout.  At every
- *     instant one of the buckets had the key with a live stamp, because one store replaces an old
- *     stamp by a new one.  When the look-up read the lower bucket, the key was in the upper bucket.
- *     A move took the key to the lower bucket before the look-up read the upper bucket.  The
- *     version shows this move: stripe.h.  (If a move went the other way, the load of the lower
- *     bucket has acquired the bump, so the upper bucket shows the copy, or the versions differ.)
+ * [A] No false negative.  A look-up reads, in this order: the epoch word, the version of the
+ *     fingerprint, the lower bucket, the upper bucket, the version again, the epoch word again.  It
+ *     begins again if the version or the epoch word has changed.  Suppose that a look-up misses a
+ *     key that is remembered during the whole look-up.
+ *     1. The epoch word did not change, so the period was the same throughout.
+ *     2. At every instant one of the buckets had the key with a live stamp, because one store
+ *        replaces an old stamp by a new one.
+ *     3. The look-up missed the key.  So the key was in the upper bucket when the look-up read the
+ *        lower one, and a move took it to the lower bucket before the look-up read the upper one.
+ *        But then the version has changed: stripe.h.
+ *     (A move the other way bumps the version before it clears the lower lane.  So a look-up that
+ *     reads the cleared lane also sees the copy in the upper bucket, or the versions differ.)
  *
  *     Without the second read of the epoch word, a look-up that was descheduled might meet a stamp
- *     of a later period, which the look-up's own epoch word calls dead: a false negative.
+ *     of a later period, which its own epoch word calls dead: a false negative.
  *
  * [J] After the window.  A hit has read a lane with a live stamp while the period was P.  By [Q]
  *     this is the stamp of one of the periods P - G to P.  The hit takes effect when the look-up
- *     reads the lane, and a miss as in [A].  The end of one period takes effect at 5, for all keys
- *     at once.  A jump forgets each key separately, when the key's stripe is swept.
+ *     reads the lane; a miss takes effect when the key is not remembered: [A].  The end of one
+ *     period takes effect at 5, for all keys at once.  A jump forgets each key separately, when the
+ *     key's stripe is swept.
  *
  * [B] One winner in a window.  All unique adds of a key take the same two stripes in each layer.
- *     The first add that misses the key there has written its lane before it releases the stripes.
- *     Adds read the epoch word (1) under the stripes, so the second of two adds is not in an
- *     earlier period than the first.  A key that is forgotten at step 1 stays forgotten until an
- *     add writes it.  So within a window the second add finds the lane of the first.  An add that
- *     finds the key without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.
+ *     The first add that misses the key there writes its lane before it releases the stripes.  The
+ *     second add reads the epoch word (1) under the stripes, so it is not in an earlier period than
+ *     the first.  A key that is forgotten at step 1 stays forgotten until an add writes it.  So
+ *     within a window the second add finds the lane of the first.  (An add that finds the key
+ *     without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.)
  *
- *     Layers: an add reads the epoch word again under the stripes.  If the word names a newest
- *     layer whose stripes the add does not hold, the add begins again.  If a layer is opened after
- *     this read, the key goes to a layer that is not the newest any more.  The next unique add of
- *     the key takes the stripes of that layer, too, and finds the key.
+ *     Layers: an add reads the epoch word again under the stripes.  If this word names a newest
+ *     layer whose stripes the add does not hold, the add begins again.  A layer may be opened after
+ *     this read; then the add writes its key to a layer that is not the newest any more.  The next
+ *     unique add of the key takes the stripes of that layer, too, and finds the key.
  *
  * [C] All or nothing.  An add that finds no room has changed nothing.  The moves that it has made
  *     leave each entry in one of its two buckets.
@@ -120,13 +129,15 @@
  * was made for, tamis_advance() opens a smaller layer, which becomes the newest (layers.c).
  *
  *     A layer is closed when another one is opened.  The closed layer leaves the list when a sweep
- *     that began after the closing finds the layer empty.  Adds and moves write new entries to the
- *     newest layer only, and read under their stripes which layer this is.  A call that has read an
- *     older epoch word held its stripes when the layer was closed, and the sweep waits for these
- *     stripes.  So no entry is written to a block after the sweep of the block, no move carries an
- *     entry past the sweep, and the result of the sweep is final.  (A sweep that began before the
- *     layer was closed may miss entries.)  Writers that have locked stripes for the layer find no
- *     entry to renew there.  The newest layer never leaves.
+ *     that began after the closing finds the layer empty.  The result of such a sweep is final:
+ *     1. Adds and moves write new entries to the newest layer only, and read under their stripes
+ *        which layer this is.  Writers that have locked stripes for the closed layer find no entry
+ *        to renew there.
+ *     2. A call that has read an older epoch word held its stripes when the layer was closed.  The
+ *        sweep waits for these stripes.
+ *     3. So no entry is written to a block after the sweep of the block, and no move carries an
+ *        entry past the sweep.  (A sweep that began before the closing may miss entries.)
+ *     The newest layer never leaves.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after three steps: the layer has left the list, each stripe has been taken once, and a grace
@@ -138,10 +149,10 @@
  *       meanwhile, the epoch word has changed, and the look-up begins again.
  *     - In a read section, in which it has followed the list from the newest layer to this layer.
  *       During the section, the list contained this layer, or the newer layer whose link led here.
- *       A layer keeps its link when it leaves, so this layer left after the newer layer, or has not
- *       left.  By induction, this layer had not been retired when the section began.  (A list that
- *       changes may lead to layers that the epoch word did not name, as the first layer may be
- *       opened again.  Then the epoch word has changed.)
+ *       A layer that leaves keeps its link.  So this layer left after the newer layer, or has not
+ *       left.  By induction, this layer had not been retired when the section began.  (If the list
+ *       changes, links may lead to layers that the epoch word did not name, as the first layer may
+ *       be opened again.  But then the epoch word has changed.)
  *     - Under a stripe.  The thread has found the layer with an earlier epoch word, and the epoch
  *       word that it reads under the stripe has the same layers (has_layers() in pair.h,
  *       move_locked() in evict.c).  So the layer was in the list at this read.  If the layer leaves
@@ -150,12 +161,12 @@
  *     - While it holds `advancing`, or for the newest layer `opening`: the layer cannot leave then.
  *
  *     A writer that waits for stripes is in no read section, as a read section never waits.  The
- *     field `changes` of the epoch word shows whether the layers are still the same.  The field
- *     wraps round after 8192 changes, which do not happen in the few periods for which calls
- *     compare it (epoch.h).  Counts of copies are read and released like their layer.
+ *     field `changes` of the epoch word shows whether the layers are still the same.  (`changes`
+ *     wraps round after 8192 changes.  Calls compare it over a few periods only, in which there are
+ *     fewer changes: epoch.h.)  Counts of copies are read and released like their layer.
  *
- * [N] Names of layers.  A layer's *number*, of 64 bits, is the number of changes of the list up to
- *     the change that opened the layer.  No other layer ever has this number.  Saves and unions
+ * [N] Names of layers.  A layer's *number*, of 64 bits, counts the changes of the list up to the
+ *     change that opened the layer.  No other layer ever has this number.  Saves and unions
  *     name a layer by its number.  The name of the frozen segment has the layer's *index*, which is
  *     unique in the list.  While a segment is frozen, `advancing` is held, so no layer leaves.
  *
@@ -208,13 +219,13 @@ struct window_layer {
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
    * this link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  _Atomic uint64_t number; /* [N]; it changes if the first layer is opened again; relaxed */
+  _Atomic uint64_t number; /* [N]; changes only if the first layer is opened again; relaxed */
   unsigned index;          /* determines the layer's share of the rate; unique in the list */
   unsigned block_shift;    /* log2 of the number of words in a block */
   unsigned plane_shift;    /* log2 of the number of words in a plane */
-  /* Marks of full segments (rooms.h).  Each mark is for every eighth segment.  These segments
-   * become full together, as keys are spread evenly.  The marks change often, and so have a cache
-   * line of their own. */
+  /* Marks of full segments (rooms.h).  Segments whose numbers are equal modulo WINDOW_MARKS share a
+   * mark: they become full together, as keys are spread evenly.  The marks change often, and so
+   * have a cache line of their own. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
@@ -256,8 +267,8 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
-  /* The number of lanes in use, live or dead, and the number of copies beyond the first of each
-   * entry.  Written under the lock, but read without it.  (Relaxed: no data depends on them.) */
+  /* `lanes`: how many lanes are in use, live or dead.  `copies`: how many further copies entries
+   * have.  Written under the lock, but read without it.  (Relaxed: no data depends on them.) */
   _Atomic uint64_t lanes, copies;
   _Atomic uint64_t vacated; /* the number of lanes that removes have cleared in a counted table */
 };
@@ -291,9 +302,9 @@ struct window {
    * during a search for room, and while the search opens a layer. */
   struct lock opening;
   _Atomic uint64_t bytes; /* bytes of all memory; relaxed: no data depends on the number */
-  fullness_rooms rooms;   /* how often memory, or an index for a layer, has become free */
+  fullness_rooms rooms;   /* counts how often memory, or an index for a layer, became free */
   uint64_t cleared_from;  /* copied from struct window_plan */
-  /* The layer that was opened last, which the epoch word may not name yet. */
+  /* The layer that was opened last.  The epoch word may not name this layer yet. */
   WIDE struct window_layer *_Atomic newest;
   uint64_t changes;     /* the number of changes of the list; `opening` protects it */
   uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
@@ -344,8 +355,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the running period.  The loop repeats until `numbers` and the epoch word are those
- * of one instant: `numbers` never has the same value in two periods. */
+/* The number of the running period.  The loop repeats until `numbers` is the same before and after
+ * the epoch word.  Both then belong together, as `numbers` is different in each period. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -357,8 +368,8 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch, numbers);
 }
 
-/* The greatest age, in periods, of keys that a jump keeps: [T].  The caller must hold a stripe or
- * `advancing`.  Relaxed, because a thread that begins a jump takes all stripes afterwards. */
+/* The greatest age, in periods, of keys that the running jump keeps: [T].  The caller must hold a
+ * stripe or `advancing`.  Relaxed: a thread that has begun a jump takes all stripes afterwards. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);
@@ -373,17 +384,17 @@ static inline uint64_t window_number(const struct window_layer *layer)
 /* ORDER layer.newest (acquire)
  *   pairs with     layer.opened
  *   makes visible  the layer's fields.  (The epoch word says which layers to search)
- *   if weakened    a thread might read the layer's fields from before they were set
+ *   if weakened    a thread that follows the link might not see the fields that were set before
  *   checked by     mutants/window_layer_opened_relaxed */
 static inline struct window_layer *window_layer_at(struct window_layer *const _Atomic *link)
 {
   return atomic_load_explicit(link, memory_order_acquire);
 }
 
-/* The newest layer that an epoch word names, which gets new keys.  If the word does not name
- * w->newest yet, the number of w->newest is 1 above `changes` in the word.  (Comparing modulo 8192
- * is enough: since w->newest was opened, only older layers have left, fewer than 64.)  If the
- * filter has grown, the caller must be in a read section. */
+/* The newest layer that `epoch` names, which gets new keys.  If `epoch` does not name w->newest
+ * yet, the number of w->newest is 1 above `changes` in `epoch`, and the result is the layer before
+ * it. (Comparing modulo 8192 is enough: since w->newest was opened, fewer than 64 layers have
+ * left.)  If the filter has grown, the caller must be in a read section. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -392,10 +403,10 @@ static inline struct window_layer *window_newest(const struct window *w, uint64_
   if (((window_number(layer) ^ (epoch_changes(epoch) + UINT64_C(1))) & EPOCH_CHANGES) != 0)
     return layer;
   struct window_layer *older = window_layer_at(&layer->older);
-  return older ? older : layer; /* `older` is NULL if the word is out of date */
+  return older ? older : layer; /* `older` is NULL only if `epoch` is out of date */
 }
 
-/* The next layer to search, or NULL if this was the last one. */
+/* The next layer to search, or NULL if `layer` was the last one. */
 static inline struct window_layer *window_next(const struct window_layer *layer, uint64_t epoch)
 {
   return epoch_has_grown(epoch) ? window_layer_at(&layer->older) : NULL;
@@ -413,8 +424,8 @@ static inline struct window_layer *window_find_layer(const struct window *w, uin
 
 /* ---- readers ----
  *
- * A layer that has left is released, unless it is the first layer.  So calls need no read section
- * while the first layer is the only one. */
+ * The first layer is never released, but other layers are released when they have left the list.
+ * So a call needs a read section only if the filter has grown. */
 
 struct window_reader {
   bool inside;
@@ -436,7 +447,7 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-/* Must be called before a process takes any lock: after a fork, the process may have no name yet.
+/* Gives the process a name, if it has none after a fork.  Call it before you take any lock.
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
@@ -447,8 +458,8 @@ static inline int window_join(struct window *w)
 /* Mends the blocks of a stripe that was taken over from a killed owner: [K] in shared.h. */
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
-/* Clears the lanes without a live stamp, and mends all stripes, after a power failure.  No other
- * process may use the window.  (Locks that are still held have dead owners.) */
+/* After a power failure: clears the lanes without a live stamp, and mends all stripes.  No other
+ * process may use the window, so locks that are still held have dead owners. */
 void tamis__window_mend_all(struct window *w);
 
 static inline void window_lock(const struct window *w, struct window_stripe *stripe)
@@ -538,9 +549,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * These versions count moves, as the versions of stripes do (stripe.h).  But a fingerprint selects
- * the counter.  So a look-up reads one counter for both buckets, and threads with different stripes
- * may increment one counter. */
+ * These versions count moves, as the versions of stripes do (stripe.h).  But the fingerprint of an
+ * entry selects the counter, not the stripe.  So a look-up reads one counter for both buckets, and
+ * threads with different stripes may increment the same counter. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {
@@ -549,8 +560,9 @@ static inline version_counter *window_version(const struct window *w, uint64_t t
 
 /* ORDER window.version_bump (release)
  *   pairs with     version.before
- *   makes visible  the copy of the entry, which was written before
- *   if weakened    a look-up may see the new version and not the copy: false negative
+ *   makes visible  the copy of a moved entry, which the thread has written before
+ *   if weakened    a look-up that sees the new version may miss the copy, and then also the source,
+ *                  which the move has cleared: false negative
  *   checked by     mutants/window_version_not_bumped (shows that there is a bump at all),
  *                  mutants/window_version_bump_relaxed */
 static inline void window_version_bump(version_counter *version)

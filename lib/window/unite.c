@@ -7,15 +7,16 @@
  * the other.
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
- * age of an entry is the number of periods since that of its stamp.)  An entry gets the age in
- * `into` that it had in `from` when its segment was copied, counted from the period of `into` that
- * the writer has read under the stripes.  If `into` has the key already, the entry keeps the
- * smaller age.  So `into` remembers a key for as many of its periods as `from` would have done.
+ * age of an entry is the number of periods since that of its stamp.)  In `into`, an entry gets the
+ * age that it had in `from` when its segment was copied.  This age counts from the period of `into`
+ * in the epoch word that the union has read under the stripes.  If `into` has the key already, the
+ * entry gets the smaller of both ages.  So `into` remembers a key for as many of its periods as
+ * `from` would have done.
  *
- *    A writer need not read the epoch word again, because the entry takes effect when the writer
- *    reads this word.  If the next period begins before the writer writes the lane, the stamp is
- *    one period older, or dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q]
- *    in table.h requires.  [T] in table.h says which entries a jump does not keep.
+ *    The union need not read the epoch word again, because the entry takes effect at the first
+ *    read.  If the next period begins before the union writes the lane, the stamp is one period
+ *    older, or dead.  The union holds the stripe, so the sweep comes afterwards, as [Q] in table.h
+ *    requires.  [T] in table.h says which entries a jump does not keep.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
  *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: a union
@@ -24,10 +25,10 @@
  * Counted tables (counted.h) have no time.  A union adds up a key's copies in both tables.
  *
  * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  So a union
- * can add the entry to a layer of the same geometry, but not to a larger layer.  A layer is closed
- * when there is a newer layer, and no entry may be added to a closed layer ([H] in remove.c, and
- * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
- * there is room for the entries of both filters.
+ * can add the entry to a layer of the same geometry, but not to a larger layer.  No entry may be
+ * added to a layer that has a newer one ([H] in remove.c, and table.h).  So for a union both
+ * filters must have one layer, of the same geometry, and there must be room for the entries of
+ * both.
  */
 #include "window/operations.h"
 
@@ -49,7 +50,7 @@ struct united {
   bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
 };
 
-/* Adds the copies of an entry to the count of its lane.  `live`: `into` already has the entry. */
+/* Adds an entry's copies to the count of its lane.  `live`: the lane has the entry already. */
 static int unite_copies(struct window *w, const struct united *u, struct window_lane lane,
                         bool live)
 {
@@ -64,7 +65,7 @@ static int unite_copies(struct window *w, const struct united *u, struct window_
              : TAMIS_OK;
 }
 
-/* In a counted table, adds the copies to the entry `at`, unless `from` is a checkpoint. */
+/* In a counted table: adds the copies to the entry *at of `into`, unless `from` is a checkpoint. */
 static int unite_counted_locked(const struct window *w, const struct united *u,
                                 const struct found *at)
 {
@@ -137,7 +138,7 @@ static int unite_entry(struct window *w, const struct united *u)
     if (moved != TAMIS_OK)
       result = moved == TAMIS_ABSENT ? TAMIS_EFULL : moved;
     if (result == TAMIS_OK || (result < 0 && !tamis__backlog_hurry(&w->backlog)))
-      return result; /* otherwise the next attempt may succeed */
+      return result; /* all other results lead to another attempt */
   }
 }
 
@@ -266,9 +267,9 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
          a->growable == b->growable;
 }
 
-/* Checks whether there is room for the keys of both filters.  An entry that is in both filters is
- * counted once.  (Copies are limited, too: two windows that are merged into each other in turn
- * would have more copies than a file can hold after some eighty unions.) */
+/* Checks whether there is room for the keys of both filters; an entry that is in both counts once.
+ * Also limits copies: if two windows were merged into each other in turn, a file could not hold the
+ * number of their copies after some eighty unions. */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

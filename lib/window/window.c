@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each shape.  A rate between two of them gives the same filter as one. */
+/* Tries the lowest rate of each shape.  Rates between them give the same filter as one of them. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -39,7 +39,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
                       hash_collision_rate(options->capacity));
   for (unsigned i = 0; i < WINDOW_SHAPES; i++) {
     double rate = window_geometry_lowest_of_shape(options->window, options->growable, i);
-    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* a bit higher, as rounding might refuse it */
+    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* above the limit in spite of rounding */
     if (rate > 0.99)
       continue;
     int possible = bytes_for(&trial, &needed);
@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for this capacity.  If it is not below 1, the lowest rate for any capacity. */
+/* The lowest rate for this capacity.  If no rate below 1 is possible, ignores the capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   const struct window_plan plan = tamis__window_plan_of(options);
