@@ -26,15 +26,15 @@ static bool is_full(const struct value *v)
   return v->at_limit || (!v->traits.expansion && !v->traits.window && v->count >= v->capacity);
 }
 
-/* A cuckoo filter that meets its limit may refuse to split where a replica does not, because its
- * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
- * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4.  A window
- * splits nothing: an add that goes in here goes in on a replica, if need be without the limit. */
 static uint32_t at_most_32_bits(uint64_t number)
 {
   return number < UINT32_MAX ? (uint32_t) number : UINT32_MAX;
 }
 
+/* A cuckoo filter that meets its limit may refuse to split where a replica does not, because its
+ * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
+ * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4.  A window
+ * splits nothing: an add that goes in here goes in on a replica, if need be without the limit. */
 static bool is_watched(const struct value *v)
 {
   return v->kind == TAMIS_CUCKOO && v->traits.max_bytes && v->traits.expansion && !v->traits.window;
@@ -43,13 +43,11 @@ static bool is_watched(const struct value *v)
 static void watch_limit(struct value *v, int n)
 {
   enum { STEP = 64 << 10, ADDS = 256 };
-  tamis_stats stats = TAMIS_STATS_INIT;
   const uint64_t limit = v->traits.max_bytes, part = limit / 8;
   if (!is_watched(v))
     return;
   if (v->unwatched < (uint32_t) n) {
-    (void) tamis_get_stats(v->filter, &stats);
-    v->at_limit = stats.bytes >= limit - part - (part < STEP ? part : STEP);
+    v->at_limit = value_stats(v).bytes >= limit - part - (part < STEP ? part : STEP);
     v->unwatched = v->at_limit ? 0 : at_most_32_bits(ADDS + v->count / 64);
   }
   v->unwatched -= v->at_limit ? 0 : (uint32_t) n;
@@ -97,11 +95,10 @@ static int open_own(struct value *v, uint64_t limit)
  * long as an add, so that is done where its layers are full. */
 static bool may_grow(struct value *v, uint64_t limit)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
   if (!limit)
     return true;
   if (!v->unwatched) {
-    (void) tamis_get_stats(v->filter, &stats);
+    const tamis_stats stats = value_stats(v);
     const uint64_t capacity = value_capacity_of_layers(&stats);
     const uint64_t room = capacity > stats.count ? capacity - stats.count : 0;
     if (!room && v->foreign->bytes + 2 * stats.bytes + stats.bytes / 2 > limit)

@@ -12,18 +12,35 @@
 #include <stdint.h>
 #include <string.h>
 
+static inline void put_number(unsigned char *to, uint64_t number, unsigned size)
+{
+  for (unsigned i = 0; i < size; i++)
+    to[i] = (unsigned char) (number >> 8 * i);
+}
+
+static inline uint64_t get_number(const unsigned char *from, unsigned size)
+{
+  uint64_t number = 0;
+  for (unsigned i = 0; i < size; i++)
+    number |= (uint64_t) from[i] << 8 * i;
+  return number;
+}
+
 static inline void put_u64(unsigned char *to, uint64_t number)
 {
-  for (unsigned i = 0; i < 8; i++)
-    to[i] = (unsigned char) (number >> 8 * i);
+  put_number(to, number, 8);
 }
 
 static inline uint64_t get_u64(const unsigned char *from)
 {
-  uint64_t number = 0;
-  for (unsigned i = 0; i < 8; i++)
-    number |= (uint64_t) from[i] << 8 * i;
-  return number;
+  return get_number(from, 8);
+}
+
+static inline double real_of(uint64_t bits)
+{
+  double real;
+  memcpy(&real, &bits, sizeof real);
+  return real;
 }
 
 static inline uint64_t sum_step(uint64_t sum, uint64_t word)

@@ -83,23 +83,17 @@ static bool all_zero(const unsigned char *data, size_t size)
   return !any;
 }
 
-static void put_u32(unsigned char *to, uint32_t number)
-{
-  for (unsigned i = 0; i < 4; i++)
-    to[i] = (unsigned char) (number >> 8 * i);
-}
-
 static uint32_t get_u32(const unsigned char *from)
 {
-  return from[0] | (uint32_t) from[1] << 8 | (uint32_t) from[2] << 16 | (uint32_t) from[3] << 24;
+  return (uint32_t) get_number(from, 4);
 }
 
 /* Begins a record, for which there is room. */
 static void open_record(struct cutter *c)
 {
   unsigned char *head = c->buffer + CHUNK_HEAD + c->used;
-  put_u32(head, (uint32_t) c->zeros);
-  put_u32(head + 4, 0);
+  put_number(head, c->zeros, 4);
+  put_number(head + 4, 0, 4);
   c->record = c->used + 1;
   c->used += RECORD_HEAD;
   c->zeros = 0;
@@ -124,7 +118,7 @@ static void add_unit(struct cutter *c, const unsigned char *data, size_t size)
   if (!c->record)
     open_record(c);
   unsigned char *count = c->buffer + CHUNK_HEAD + c->record - 1 + 4;
-  put_u32(count, get_u32(count) + (uint32_t) size);
+  put_number(count, get_u32(count) + size, 4);
   memcpy(c->buffer + CHUNK_HEAD + c->used, data, size);
   c->used += size;
 }

@@ -84,12 +84,18 @@ enum {
 
 static const tamis_kind bf = TAMIS_BLOOM, cf = TAMIS_CUCKOO;
 
-/* The server calls a handler with no more than the arguments, and a command may go by another
- * name. */
-#define DEFINE_HANDLER(family, name, function, flags, arity, usage, summary)  \
-  static int family##_##name(server_ctx *ctx, server_string **argv, int argc) \
-  {                                                                           \
-    return function(ctx, family, argv, argc);                                 \
+static bool is_number_of_words(int argc, int arity)
+{
+  return arity < 0 ? argc >= -arity : argc == arity;
+}
+
+/* The server calls a handler with no more than the arguments, and a command may go by another name.
+ * Where the server is not told the number of arguments, it is checked here. */
+#define DEFINE_HANDLER(family, name, function, flags, arity, usage, summary)   \
+  static int family##_##name(server_ctx *ctx, server_string **argv, int argc)  \
+  {                                                                            \
+    return is_number_of_words(argc, arity) ? function(ctx, family, argv, argc) \
+                                           : server.WrongArity(ctx);           \
   }
 COMMANDS(DEFINE_HANDLER)
 

@@ -16,7 +16,8 @@ bool commands_create(server_ctx *ctx);
  * module's.  `name` has it. */
 const char *command_name(tamis_kind kind, const char *name);
 
-/* A handler's arguments, and the kind that the command's family has. */
+/* A handler's arguments, of which there are as many as the table says, and the kind that the command's
+ * family has. */
 #define HANDLER(name) int name(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 
 HANDLER(command_reserve);

@@ -22,25 +22,18 @@ _Static_assert(BLOOM_LAYER <= BLOOM_HEAD + VALKEY_HEAD, "one piece of a head has
 
 static uint64_t get(const unsigned char **from, unsigned size)
 {
-  uint64_t number = 0;
-  for (unsigned i = 0; i < size; i++)
-    number |= (uint64_t) (*from)[i] << 8 * i;
   *from += size;
-  return number;
+  return get_number(*from - size, size);
 }
 
 static double get_real(const unsigned char **from)
 {
-  const uint64_t bits = get(from, 8);
-  double real;
-  memcpy(&real, &bits, sizeof real);
-  return real;
+  return real_of(get(from, 8));
 }
 
 static void put(unsigned char **to, uint64_t number, unsigned size)
 {
-  for (unsigned i = 0; i < size; i++)
-    (*to)[i] = (unsigned char) (number >> 8 * i);
+  put_number(*to, number, size);
   *to += size;
 }
 

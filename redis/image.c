@@ -173,10 +173,7 @@ static int read_without_limit(tamis_kind kind, uint64_t most, tamis_read_functio
   int result = read_filter(kind, &traits, 0, read_bounded, &bounded, out);
   if (bounded.ended)
     return TAMIS_EFULL;
-  tamis_stats stats = TAMIS_STATS_INIT;
-  if (result == TAMIS_OK)
-    (void) tamis_get_stats((*out)->filter, &stats);
-  if (most && stats.bytes > most) {
+  if (result == TAMIS_OK && most && value_stats(*out).bytes > most) {
     value_free(*out);
     *out = NULL;
     return TAMIS_EFULL;

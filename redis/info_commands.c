@@ -32,15 +32,6 @@ static long long buckets_of(const struct value *v)
   return (long long) buckets;
 }
 
-/* The statistics of the library's own filter; all zero where there is none. */
-static tamis_stats stats_of(const struct value *v)
-{
-  tamis_stats stats = TAMIS_STATS_INIT;
-  if (v->filter)
-    (void) tamis_get_stats(v->filter, &stats);
-  return stats;
-}
-
 /* A cuckoo filter grows by generations, but with a window by layers. */
 static long long filters_of(const struct value *v, const tamis_stats *stats)
 {
@@ -53,7 +44,7 @@ enum { MOST_FIGURES = 8 };
 
 static int figures_of(const struct value *v, struct figure *f)
 {
-  const tamis_stats stats = stats_of(v);
+  const tamis_stats stats = value_stats(v);
   const struct traits traits = value_traits(v), *t = &traits;
   const struct figure size = {"Size", "SIZE", (long long) value_memory(v), false};
   const struct figure items = {"Number of items inserted", "ITEMS", (long long) v->count, false};
@@ -115,7 +106,7 @@ static uint64_t most_capacity_of(const struct value *v, const tamis_stats *stats
 /* Fields that only valkey-bloom has.  They come as there, which has neither array nor map. */
 static int reply_valkey_field(server_ctx *ctx, const struct value *v, const server_string *field)
 {
-  const tamis_stats stats = stats_of(v);
+  const tamis_stats stats = value_stats(v);
   const bool grows = v->traits.expansion && !v->traits.window;
   if (word_is(field, "ERROR"))
     return server.ReplyWithDouble(ctx, rate_of(v, &stats));
@@ -227,7 +218,7 @@ static void advise_on_rate(struct advice *a, const struct value *v, const tamis_
 /* Sentences about what an operator may want to change, as MEMORY DOCTOR says of a server. */
 static int reply_advice(server_ctx *ctx, const struct value *v)
 {
-  const tamis_stats stats = stats_of(v);
+  const tamis_stats stats = value_stats(v);
   struct advice a = {.ctx = ctx};
   server.ReplyWithArray(ctx, LENGTH_LATER);
   advise_on_size(&a, v, &stats);
@@ -243,7 +234,7 @@ int command_info(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
   struct figure figures[MOST_FIGURES];
   struct value *v;
   const bool advice = argc == 3 && word_is(argv[2], "ADVICE");
-  if (argc != 2 && !(argc == 3 && (kind == TAMIS_BLOOM || advice)))
+  if (argc > 3 || (argc == 3 && kind != TAMIS_BLOOM && !advice))
     return server.WrongArity(ctx);
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
@@ -264,8 +255,7 @@ int command_info(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
 int command_card(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
-  if (argc != 2)
-    return server.WrongArity(ctx);
+  (void) argc;
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state == KEY_EMPTY)
     return server.ReplyWithLongLong(ctx, 0);
@@ -297,12 +287,11 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
 {
   struct value *v;
   char line[256];
-  if (argc != 2)
-    return server.WrongArity(ctx);
+  (void) argc;
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
-  const tamis_stats stats = stats_of(v);
+  const tamis_stats stats = value_stats(v);
   if (kind == TAMIS_CUCKOO) {
     int size = snprintf(line, sizeof line,
                         "bktsize:%u buckets:%lld items:%" PRIu64 " deletes:%" PRIu64

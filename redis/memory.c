@@ -41,29 +41,19 @@ uint64_t memory_in_use(void)
   return atomic_load_explicit(&in_use, memory_order_relaxed);
 }
 
-static void *take(size_t size)
+void *memory_take(size_t size)
 {
   return memory_adopt(server.TryAlloc && !saving ? server.TryAlloc(size) : server.Alloc(size));
 }
 
 /* A server without TryCalloc ends where Calloc finds no memory.  So there is a trial before it. */
-static void *take_cleared(size_t size)
+void *memory_take_cleared(size_t size)
 {
   if (server.TryCalloc && !saving)
     return memory_adopt(server.TryCalloc(1, size));
-  void *trial = take(size);
+  void *trial = memory_take(size);
   memory_free(trial);
   return trial ? memory_adopt(server.Calloc(1, size)) : NULL;
-}
-
-void *memory_take(size_t size)
-{
-  return take(size);
-}
-
-void *memory_take_cleared(size_t size)
-{
-  return take_cleared(size);
 }
 
 void memory_free(void *block)
@@ -85,7 +75,7 @@ void memory_init(void)
     void *block[STEPS];
     for (size_t i = 0; i < STEPS; i++) { /* with all sizes between this power of two and the next */
       size_t more = size * i / STEPS / ALIGNMENT * ALIGNMENT;
-      block[i] = take(size + more);
+      block[i] = memory_take(size + more);
       aligned_blocks = aligned_blocks && block[i] && is_aligned(block[i]);
     }
     for (size_t i = 0; i < STEPS; i++)
@@ -101,7 +91,7 @@ static void *allocate_within(size_t alignment, size_t size, bool cleared)
   if (size > SIZE_MAX - alignment - sizeof(void *))
     return NULL;
   size_t with_room = size + alignment + sizeof(void *);
-  void *all = cleared ? take_cleared(with_room) : take(with_room);
+  void *all = cleared ? memory_take_cleared(with_room) : memory_take(with_room);
   if (!all)
     return NULL;
   char *block = (char *) all + sizeof(void *);
@@ -123,7 +113,7 @@ static void *allocate_block(size_t alignment, size_t size)
   if (size > SIZE_MAX - ALIGNMENT)
     return NULL;
   size_t whole = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  void *block = cleared ? take_cleared(whole) : take(whole);
+  void *block = cleared ? memory_take_cleared(whole) : memory_take(whole);
   if (block && !is_aligned(block)) { /* never seen; a refusal is safe */
     memory_free(block);
     return NULL;

@@ -63,25 +63,16 @@ static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_stri
   return result;
 }
 
-static tamis_stats stats_of(const struct value *v)
-{
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(v->filter, &stats);
-  return stats;
-}
-
 /* `n`: how many sources there are, of which `from` is the last one. */
 static bool is_possible_in_place(const struct value *to, const struct value *from, int n)
 {
   return to && n == 1 && to != from && to->kind == TAMIS_BLOOM &&
-         stats_of(from).layers <= stats_of(to).layers;
+         value_stats(from).layers <= value_stats(to).layers;
 }
 
 int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *to, *from, *united;
-  if (argc < 3)
-    return server.WrongArity(ctx);
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &to);
   if (state != KEY_WHOLE && state != KEY_EMPTY)
     return reply_state(ctx, state);
@@ -116,7 +107,7 @@ int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     value_complete(to, united);
   else if (!in_place)
     key_store(ctx, argv[1], to = united);
-  to->count = stats_of(to).count;
+  to->count = value_stats(to).count;
   server.ReplicateVerbatim(ctx);
   key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cuckoo.merge" : "bloom.merge");
   return server.ReplyWithSimpleString(ctx, "OK");

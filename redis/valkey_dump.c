@@ -27,19 +27,12 @@ static const unsigned char *take(struct rest *r, uint64_t size)
 
 static uint64_t take_number(struct rest *r, unsigned size)
 {
-  const unsigned char *from = take(r, size);
-  uint64_t number = 0;
-  for (unsigned i = 0; i < size; i++)
-    number |= (uint64_t) from[i] << 8 * i;
-  return number;
+  return get_number(take(r, size), size);
 }
 
 static double take_real(struct rest *r)
 {
-  const uint64_t bits = take_number(r, 8);
-  double real;
-  memcpy(&real, &bits, sizeof real);
-  return real;
+  return real_of(take_number(r, 8));
 }
 
 /* Whether the layer has the seed of all.  The first one brings it. */

@@ -72,18 +72,17 @@ struct traits value_traits_of_foreign(const struct foreign *f)
 struct value *value_of_foreign(struct foreign *foreign, struct value *own)
 {
   const struct traits traits = value_traits_of_foreign(foreign);
-  tamis_stats stats = TAMIS_STATS_INIT;
   struct value like = {.kind = foreign->kind,
                        .foreign = foreign,
                        .traits = traits,
-                       .capacity = foreign_capacity(foreign)};
+                       .capacity = foreign_capacity(foreign),
+                       .count = foreign->count};
   if (own) {
-    (void) tamis_get_stats(own->filter, &stats);
+    like.count += value_stats(own).count;
     like.filter = own->filter, own->filter = NULL;
     like.account = own->account, own->account = NULL;
     value_free(own);
   }
-  like.count = foreign->count + stats.count;
   return create_or_release(&like);
 }
 
@@ -132,11 +131,17 @@ void value_complete(struct value *v, struct value *whole)
   release(&old);
 }
 
-size_t value_memory(const struct value *v)
+tamis_stats value_stats(const struct value *v)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   if (v->filter)
     (void) tamis_get_stats(v->filter, &stats);
+  return stats;
+}
+
+size_t value_memory(const struct value *v)
+{
+  const tamis_stats stats = value_stats(v);
   const struct chunks *chunks = value_chunks(v);
   const size_t bytes = memory_size(v, size_of(v)) + memory_of_filter(v->account) +
                        (chunks ? memory_size(chunks, sizeof *chunks) + chunks_memory(chunks) : 0) +
@@ -165,10 +170,9 @@ uint64_t value_capacity_of_layers(const tamis_stats *stats)
 
 uint64_t value_capacity(const struct value *v)
 {
-  uint64_t capacity = v->foreign ? foreign_capacity(v->foreign) : 0;
-  tamis_stats stats = TAMIS_STATS_INIT;
-  if (v->filter && tamis_get_stats(v->filter, &stats) == TAMIS_OK)
-    capacity += value_capacity_of_layers(&stats);
+  const tamis_stats stats = value_stats(v);
+  const uint64_t capacity =
+      (v->foreign ? foreign_capacity(v->foreign) : 0) + value_capacity_of_layers(&stats);
   return capacity < INT64_MAX ? capacity : INT64_MAX;
 }
 

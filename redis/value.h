@@ -91,6 +91,9 @@ bool value_is_whole(const struct value *v);
 /* Whether the value has an image (image.h): all but one whose chunks are still apart. */
 bool value_has_image(const struct value *v);
 
+/* The statistics of the library's own filter; all zero where there is none. */
+tamis_stats value_stats(const struct value *v);
+
 /* How many items the layers of one of the library's own filters are for: each further layer holds as
  * many as all before it. */
 uint64_t value_capacity_of_layers(const tamis_stats *stats);

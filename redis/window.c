@@ -18,17 +18,15 @@ bool window_is_possible(const struct traits *t)
 static void advance(struct value *v, uint64_t periods)
 {
   const uint64_t end_of_numbers = UINT64_C(1) << 36;
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(v->filter, &stats);
+  uint64_t period = value_stats(v).period;
   if (periods > v->traits.window + 1U)
     periods = v->traits.window + 1U;
-  if (stats.period + periods >= end_of_numbers) {
-    (void) tamis_set_period(v->filter, 0);
-    stats.period = 0;
+  if (period + periods >= end_of_numbers) {
+    period = 0;
+    (void) tamis_set_period(v->filter, period);
   }
-  (void) tamis_advance_to(v->filter, stats.period + periods);
-  (void) tamis_get_stats(v->filter, &stats);
-  v->count = stats.count;
+  (void) tamis_advance_to(v->filter, period + periods);
+  v->count = value_stats(v).count;
 }
 
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v, uint64_t periods)
@@ -93,7 +91,7 @@ int command_advance(server_ctx *ctx, tamis_kind kind, server_string **argv, int 
 {
   struct value *v;
   long long periods = 1, next = -1;
-  if (argc != 2 && argc != 3 && argc != 5)
+  if (argc == 4 || argc > 5)
     return server.WrongArity(ctx);
   if (argc > 2 &&
       (server.StringToLongLong(argv[2], &periods) != SERVER_OK || periods < (argc == 3)))

@@ -14,8 +14,6 @@ int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int 
   bool bloom = kind == TAMIS_BLOOM;
   struct reservation w;
   struct value *v;
-  if (argc < (bloom ? 4 : 3))
-    return server.WrongArity(ctx);
   reservation_init(&w, kind);
   const char *error = bloom ? reservation_read_rate(&w, argv[2]) : NULL;
   if (!error)
@@ -58,12 +56,10 @@ static struct value *filter_to_fill(server_ctx *ctx, tamis_kind kind, server_str
   return NULL;
 }
 
-static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique,
+static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, bool unique,
                       bool verbatim)
 {
   int result;
-  if (argc != 3)
-    return server.WrongArity(ctx);
   struct value *v = filter_to_fill(ctx, kind, argv[1], NULL);
   if (!v)
     return SERVER_OK;
@@ -75,12 +71,14 @@ static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, in
 
 int command_add(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
-  return add_single(ctx, kind, argv, argc, kind == TAMIS_BLOOM, true);
+  (void) argc;
+  return add_single(ctx, kind, argv, kind == TAMIS_BLOOM, true);
 }
 
 int command_addnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
-  return add_single(ctx, kind, argv, argc, true, false);
+  (void) argc;
+  return add_single(ctx, kind, argv, true, false);
 }
 
 /* Of a cuckoo filter, -1 says that an item found no room.  Where items may be present already,
@@ -145,8 +143,6 @@ static int add_several(server_ctx *ctx, struct reservation *w, server_string *ke
 int command_madd(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct reservation w;
-  if (argc < 3)
-    return server.WrongArity(ctx);
   reservation_init(&w, kind);
   return add_several(ctx, &w, argv[1], argv + 2, argc - 2, true, true);
 }
@@ -155,8 +151,6 @@ int command_madd(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
 int command_maddex(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct reservation w;
-  if (argc < 4)
-    return server.WrongArity(ctx);
   reservation_init(&w, kind);
   const char *error = reservation_read_ex(&w, argv[2]);
   if (error)
@@ -167,8 +161,6 @@ int command_maddex(server_ctx *ctx, tamis_kind kind, server_string **argv, int a
 static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
 {
   struct reservation w;
-  if (argc < (kind == TAMIS_BLOOM ? 3 : 4))
-    return server.WrongArity(ctx);
   reservation_init(&w, kind);
   const char *error = reservation_read(&w, FORM_INSERT, argv, argc, 2);
   if (!error && w.scale_to && !must_obey(ctx))
@@ -194,8 +186,7 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
 {
   struct value *v;
   size_t size;
-  if (argc != 3)
-    return server.WrongArity(ctx);
+  (void) argc;
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
   if (state != KEY_WHOLE)
     return state == KEY_RESTORING ? reply_state(ctx, state)
@@ -220,8 +211,7 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
 int command_compact(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
-  if (argc != 2)
-    return server.WrongArity(ctx);
+  (void) argc;
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
   if (state == KEY_RESTORING)
     return reply_state(ctx, state);

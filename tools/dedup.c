@@ -148,27 +148,29 @@ static const struct argp dedup_argp = {
     NULL,
     NULL};
 
-static bool choose(struct chain *chain, const uint64_t *hashes, size_t n, bool *chosen,
-                   bool repeated)
+struct run {
+  const struct dedup_options *options;
+  const struct inputs *inputs;
+  struct plan plan;
+  struct chain chain;
+  struct output output;
+  struct state state;
+  tamis_filter *shared; /* NULL: no process shares it */
+};
+
+/* The new lines, or the others. */
+static bool choose(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
+  struct run *run = context;
+  const bool repeated = run->options->repeated;
   int results[BATCH];
   bool good = true;
-  chain_add(chain, tamis_add_unique_many_hash, hashes, n, results);
+  chain_add(&run->chain, tamis_add_unique_many_hash, hashes, n, results);
   for (size_t i = 0; i < n; i++) {
     good = good && results[i] >= 0;
     chosen[i] = good && (results[i] != TAMIS_OK) == repeated;
   }
   return good;
-}
-
-static bool choose_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
-{
-  return choose(context, hashes, n, chosen, false);
-}
-
-static bool choose_repeated(void *context, const uint64_t *hashes, size_t n, bool *chosen)
-{
-  return choose(context, hashes, n, chosen, true);
 }
 
 static void summarize(const struct dedup_options *options, const struct plan *plan,
@@ -195,16 +197,6 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
                      (double) distinct * rate / (1 - rate), keyed - distinct);
   plan_note_load(plan, &figures, "lines");
 }
-
-struct run {
-  const struct dedup_options *options;
-  const struct inputs *inputs;
-  struct plan plan;
-  struct chain chain;
-  struct output output;
-  struct state state;
-  tamis_filter *shared; /* NULL: no process shares it */
-};
 
 /* The first signal ends the pass, and not the process. */
 static void pass_gently(struct pass *pass)
@@ -275,8 +267,8 @@ static void dedup(struct run *run)
                       .input_count = run->inputs->count,
                       .threads = shared->threads,
                       .hasher = chain_hasher(&run->chain),
-                      .choose = repeated ? choose_repeated : choose_new,
-                      .context = &run->chain,
+                      .choose = choose,
+                      .context = run,
                       .keys = &shared->keys,
                       .takes_keyless = !repeated,
                       .output = &run->output,

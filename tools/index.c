@@ -341,8 +341,7 @@ static void leave_out_index(struct names *names, size_t named, const char *index
   if (stat(index, &of_index) != 0)
     return;
   for (size_t i = 0; i < names->count; i++) {
-    bool same = stat(names->at[i], &status) == 0 && status.st_dev == of_index.st_dev &&
-                status.st_ino == of_index.st_ino;
+    bool same = stat(names->at[i], &status) == 0 && is_same_file(&status, &of_index);
     if (same && i < named)
       usage_error("'%s' is INDEX itself, and cannot be one of its files", names->at[i]);
     if (same)

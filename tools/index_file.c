@@ -3,6 +3,7 @@
 
 #include "bytes.h"
 #include "commands.h"
+#include "replace.h"
 #include "report.h"
 #include "retry.h"
 
@@ -61,8 +62,7 @@ bool index_open(struct index_file *index, const char *path)
 
 static int open_folder_of(const char *path)
 {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t) (slash - path) + 1);
+  char *folder = folder_of(path);
   int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   free(folder);
   return fd;
@@ -71,11 +71,8 @@ static int open_folder_of(const char *path)
 /* Whether the path still leads to the open file; or if none did, that is still so. */
 static bool is_current(int fd, const char *path, bool exists)
 {
-  struct stat named, held;
-  if (stat(path, &named) != 0)
-    return !exists;
-  return exists && fstat(fd, &held) == 0 && held.st_dev == named.st_dev &&
-         held.st_ino == named.st_ino;
+  struct stat named;
+  return exists ? leads_to(path, fd) : stat(path, &named) != 0;
 }
 
 /* A file that does not exist yet is locked by its folder.  Where there are no locks, it goes without. */

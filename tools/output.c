@@ -68,7 +68,7 @@ bool output_or_input_is(const struct replacement *place, const struct stat *stat
     return replace_is_name(place, path);
   return status != NULL &&
          (path != NULL ? stat(path, &other) : fstat(STDOUT_FILENO, &other)) == 0 &&
-         other.st_dev == status->st_dev && other.st_ino == status->st_ino;
+         is_same_file(&other, status);
 }
 
 /* If one of the descriptors 0 to 2 was closed, open() may return it.  Then the file would get what
@@ -107,8 +107,7 @@ static bool open_in_place(struct output *output, const char *path, const struct 
 static bool is_standard_output(const struct stat *status)
 {
   struct stat standard;
-  return fstat(STDOUT_FILENO, &standard) == 0 && standard.st_dev == status->st_dev &&
-         standard.st_ino == status->st_ino;
+  return fstat(STDOUT_FILENO, &standard) == 0 && is_same_file(&standard, status);
 }
 
 static bool open_named(struct output *output, const char *path, const struct inputs *inputs)

@@ -25,11 +25,21 @@ static int folder_length(const char *path)
   return slash == NULL ? 0 : (int) (slash - path) + 1;
 }
 
-/* The folder of `path` as a string to be freed: "." if `path` has none. */
-static char *folder_of(const char *path)
+char *folder_of(const char *path)
 {
   int length = folder_length(path);
   return length == 0 ? strdup(".") : strndup(path, (size_t) length);
+}
+
+bool is_same_file(const struct stat *a, const struct stat *b)
+{
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool leads_to(const char *path, int fd)
+{
+  struct stat named, held;
+  return stat(path, &named) == 0 && fstat(fd, &held) == 0 && is_same_file(&named, &held);
 }
 
 /* Links under /proc stand for open files, whatever name they show. */
@@ -107,8 +117,7 @@ bool replace_is_name(const struct replacement *r, const char *path)
   }
   char *name = folder_of(r->path), *other_name = folder_of(other.path);
   bool same = name != NULL && other_name != NULL && stat(name, &folder) == 0 &&
-              stat(other_name, &other_folder) == 0 && folder.st_dev == other_folder.st_dev &&
-              folder.st_ino == other_folder.st_ino &&
+              stat(other_name, &other_folder) == 0 && is_same_file(&folder, &other_folder) &&
               strcmp(r->path + folder_length(r->path), other.path + folder_length(other.path)) == 0;
   free(name);
   free(other_name);

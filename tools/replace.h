@@ -14,6 +14,14 @@
 
 enum { MODE_OF_LINES = 0666, MODE_OF_FILTERS = FILE_OWNER_ONLY /* they hold a secret */ };
 
+/* The folder of `path` as a string to be freed: "." if `path` has none. */
+char *folder_of(const char *path);
+
+bool is_same_file(const struct stat *a, const struct stat *b);
+
+/* Whether `path` leads to the open file. */
+bool leads_to(const char *path, int fd);
+
 struct replacement {
   char *path; /* the name to take, without symbolic links */
   bool begun; /* there is a new file */

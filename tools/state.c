@@ -31,14 +31,6 @@ static bool cannot_lock(const struct state *state, int error)
   return false;
 }
 
-/* Whether the locked file still has its name: another run removes it at its end. */
-static bool has_name(int lock, const char *path)
-{
-  struct stat held, named;
-  return fstat(lock, &held) == 0 && stat(path, &named) == 0 && held.st_dev == named.st_dev &&
-         held.st_ino == named.st_ino;
-}
-
 static bool lock(struct state *state)
 {
   if (asprintf(&state->lock_path, "%s.lock", state->place.path) < 0) {
@@ -55,7 +47,7 @@ static bool lock(struct state *state)
       close(fd);
       return cannot_lock(state, error);
     }
-    if (has_name(fd, state->lock_path)) {
+    if (leads_to(state->lock_path, fd)) { /* another run removes the name at its end */
       state->lock = fd;
       return true;
     }

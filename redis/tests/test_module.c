@@ -140,6 +140,7 @@ static void make_samples(void)
 
 static void every_command_works(void)
 {
+  static const char *const wrong[] = {"BF.MADD bloom", "BF.ADD bloom 1 2", "CF.DEL cuckoo", NULL};
   make_samples();
   expect("BF.ADD bloom 1", ":0 ");
   expect("CF.DEL cuckoo 1", ":1 ");
@@ -147,6 +148,8 @@ static void every_command_works(void)
   expect("CF.ADVANCE recent", "+OK ");
   expect("CF.ADDNX recent 1", ":0 ");
   expect("BF.MERGE bloom bloom", "+OK ");
+  for (const char *const *words = wrong; *words; words++)
+    expect(*words, "-ERR wrong number of arguments ");
   expect("CF.RESERVE x 100 BUCKETSIZE 200", "-ERR Capacity must be at least (BucketSize * 2) ");
   for (unsigned i = 0; i < SAMPLES; i++) {
     const char *key = samples[i].key;
