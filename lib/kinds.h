@@ -62,7 +62,7 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Functions of saved.c that save or load for all callers.  tamis__read_load_options() copies those
+/* Functions of saved.c that all saves and loads use.  tamis__read_load_options() copies those
  * options of a load that both the program and the library know, and checks them. */
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);

@@ -60,8 +60,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* Sets *out to the saved filter's kind.  In a build without windows, a window gets the kind without
- * a window, whose `features` lack SAVED_WINDOW: returns TAMIS_EUNSUPPORTED. */
+/* Sets *out to the saved filter's kind.  In a build without windows, a saved window gets the kind
+ * without a window, whose `features` lack SAVED_WINDOW: returns TAMIS_EUNSUPPORTED. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {

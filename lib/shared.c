@@ -19,10 +19,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the program has asked for. */
+/* What the program asks for. */
 struct wanted {
   const struct refusal *why;
-  const char *path; /* the path of the file; NULL: use the file of `fd` */
+  const char *path; /* the path of the file; NULL: the file of `fd` */
   int fd;           /* if `path` is NULL: a descriptor, or -1 for an unnamed file in memory */
   bool has_options;
   tamis_options options;
@@ -40,7 +40,7 @@ static int refuse_file(const struct wanted *w, int result, const char *what)
   return result;
 }
 
-/* strerror() is thread-safe in glibc and in musl. */
+/* strerror() is thread-safe in glibc and musl. */
 static const char *reason_of(int error)
 {
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);

@@ -298,7 +298,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return kind_for(&known)->fpp_for(&known, bytes, fpp);
 }
 
-/* Fills in the options that saved files contain, then the other options. */
+/* Fills in the options that saved files contain, then the options that they lack. */
 static void fill_options(const tamis_filter *f, tamis_options *out)
 {
   const struct filter_kind *kind = operations_of(f)->kind;

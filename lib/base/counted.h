@@ -43,7 +43,7 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* inside[0]: the readers that entered in an even phase; inside[1]: in an odd phase. */
+    /* The numbers of readers that are inside: [0] entered in an even phase, [1] in an odd phase. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };

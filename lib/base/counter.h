@@ -38,7 +38,7 @@ struct counters {
 };
 
 /* The index of the calling thread, at least 1.  0: the thread has no index yet.
- * COUNTER_MOST_SHARDS: the thread will never get an index again. */
+ * COUNTER_MOST_SHARDS: the thread never gets an index again. */
 extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */
@@ -48,11 +48,11 @@ uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
 /* tamis__counter_note() adds 1 to a figure.  tamis__counter_raise() sets a figure below `least` to
  * `least`.  Only slow steps change these figures, and no other data depends on them.  Look-ups may
- * call both functions: neither gives the thread an index, so neither allocates. */
+ * call both: neither gives the thread an index, so neither allocates. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
-/* The sum of two counters, in one pass. */
+/* Returns the sum of two counters, in one pass. */
 uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
 
 /* Returns true if the thread owns a shard of the set. */
@@ -85,7 +85,7 @@ FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned k
   return sum;
 }
 
-/* Adds in the thread's own shard or in shard 0, and returns the counter's new value there. */
+/* Adds in the thread's own shard or in shard 0.  Returns the counter's new value in that shard. */
 FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   return counter_is_owned(counters) ? counter_add_owned(counters->shards, kind, amount)

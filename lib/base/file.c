@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-  MOST_LINKS = 40,    /* symbolic links in a row: the limit of the kernel */
+  MOST_LINKS = 40,    /* the most symbolic links in a row, as in the kernel */
   MOST_NAMES = 10000, /* the most names that open_new() tries */
   MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
   MOST_LOST = 4,      /* open_locked() gives up after losing so many new files */
@@ -72,7 +72,7 @@ static int open_folder(const char *path)
 /* A part of the names of new files, by which other saves find leftovers. */
 static const char unfinished[] = "unfinished-";
 
-/* Makes the name of the new file from the name of the file to replace, `more` and `number`. */
+/* Makes the name of the new file: the name of the file to replace, then `more` and `number`. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);

@@ -52,7 +52,7 @@ enum { FILE_OWNER_ONLY = 0600 };
 struct new_file {
   int fd;
   int lock;   /* a duplicate of `fd`, which keeps the lock when `fd` is closed */
-  int folder; /* the file's folder; -1: `fd` is the file at the path itself */
+  int folder; /* descriptor of the folder; -1: `fd` is the file at the path itself */
   mode_t mode;
   char path[PATH_MAX];       /* the path of the file to replace, with symbolic links resolved */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */

@@ -3,8 +3,8 @@
  * Layer 0: what all filters have in common.
  *
  * Each kind of filter has a folder beside this one.  The folder defines one `struct filter_kind`,
- * which tamis.c lists in its table of kinds.  Each filter points to a table of operations, for the
- * calls that programs make once for each key.
+ * which tamis.c lists.  Each filter points to a table of operations, for the calls that programs
+ * make once for each key.
  */
 #ifndef TAMIS_LIB_FILTER_H
 #define TAMIS_LIB_FILTER_H
@@ -70,7 +70,7 @@ enum filter_period {
 };
 
 /* The calls on whole filters.  tamis.c has checked what all kinds require of the options, and the
- * kind checks the rest. docs/internals/adding-a-kind.md lists the results of refusals, and the
+ * kind checks the rest.  docs/internals/adding-a-kind.md lists the results of refusals, and the
  * figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
@@ -215,8 +215,9 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
  *   pairs with     operations.swap
  *   makes visible  that keys might be where only the new operations look
  *   if weakened    with acquire, two threads could each add a key, then look up the other's key,
- *                  and both miss: one of them still uses the old operations.  Calls that other
- *                  means order would see the new operations.  On x86-64 both orders are plain loads
+ *                  and both miss: one of them still uses the old operations.  Calls that are
+ *                  ordered by other means would see the new ones.  On x86-64 both orders are plain
+ *                  loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {

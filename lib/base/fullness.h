@@ -75,8 +75,8 @@ static inline void fullness_begin(fullness_rooms *rooms)
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
- *   if weakened    a call might read the new count, but miss the freed memory or lanes.  It would
- *                  mark the segment with this count, and the mark would stay although there is room
+ *   if weakened    a call might read the new count, but miss the freed memory or lanes.  Its mark
+ *                  with this count would stay although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {

@@ -70,7 +70,7 @@ static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
                                     hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
 }
 
-/* The checksum of `len` bytes that are not a key. */
+/* A checksum of `len` bytes, which is no hash of a key. */
 static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 {
   return XXH3_64bits_withSeed(data, len, seed);

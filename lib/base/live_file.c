@@ -17,7 +17,7 @@ static int take_space(const struct live_file *new, const struct shared_file *fil
                      : tamis__shared_file_reserve(file, 0, new->reserved, NULL);
 }
 
-/* Writes the header and the blocks, with SAVED_UNFINISHED in place of the magic number. */
+/* Writes the header and the blocks, with SAVED_UNFINISHED as the magic number. */
 static int write_unfinished(const struct live_file *new, const struct shared_file *file)
 {
   struct file_part to = {.file = file, .end = new->size};
@@ -51,7 +51,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
   return result == TAMIS_OK ? tamis__shared_file_write(file, SAVED_MAGIC, MAGIC, 0) : result;
 }
 
-/* ---- after a restart of the machine ---- */
+/* ---- after a restart ---- */
 
 /* ORDER live.boot (acquire)
  *   pairs with     live.counted

@@ -55,7 +55,7 @@ static const int64_t idle_time = SECOND; /* after so much time without requests,
 /* After a grace period the thread looks for requests at intervals from first_look to last_look. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the longest that the end of the process waits */
+static const int64_t exit_time = SECOND;    /* the longest delay of the process's end */
 static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
 /* While the thread waits for counted readers, it sleeps for first_nap to longest_nap at a time. */
 static const int64_t first_nap = SECOND / 20000;
@@ -98,7 +98,7 @@ static struct counted_readers counted;
 static _Thread_local struct {
   _Atomic uint64_t *counter; /* the counter to which the thread has added 1; NULL: none */
   unsigned depth;            /* the number of sections inside the thread's outermost section */
-  bool inherited;            /* the outermost section began before a fork, as a registered one */
+  bool inherited;            /* true: the outermost section is registered, from before a fork */
 } own DIRECT_TLS;
 
 /* Two NULLs.  In threads that are not registered, tamis__reader points to the first; in registered
@@ -244,7 +244,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* if defined, liburcu's header declares the variable */
+#ifndef TAMIS_INLINE_READERS /* with the macro, liburcu's header declares the variable */
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
@@ -556,7 +556,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Returns true if `times` times the backlog is large compared with the filter and with `size`. */
+/* Returns true if the backlog, times `times`, is large compared with the filter and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);

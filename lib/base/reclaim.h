@@ -142,8 +142,8 @@ static inline void reader_leave(reader_token reader)
 /* How a thread had entered its section before a pause, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
-/* Leaves the read section that the library has entered.  `inside` is false if there is none.  (A
- * section that the program itself has entered by calls of liburcu stays open.) */
+/* Leaves the read section that the library has entered.  `inside` is false if it has entered none.
+ * (A section that the program itself has entered by calls of liburcu stays open.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
 /* Enters the section again, which the caller must leave as it would without the pause. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: tells ThreadSanitizer of synchronization that it cannot see.
- *
- * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The code that calls them
- * describes each step by TSAN(call), which does nothing in other builds.  No report is suppressed.
+ * Layer 1: tells ThreadSanitizer of synchronization that it cannot see.  ConcurrencyKit's atomics
+ * are assembly, and liburcu has no annotations.  Code that calls these libraries describes each
+ * step by TSAN(call), which does nothing in other builds.  No report is suppressed.
  */
 #ifndef TAMIS_LIB_SANITIZER_H
 #define TAMIS_LIB_SANITIZER_H

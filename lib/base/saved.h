@@ -112,7 +112,7 @@ struct saved_head {
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
   uint64_t probe;                    /* filter_probe(), which differs between hash functions */
-  tamis_stats figures;               /* the figures when the save began; no check uses them */
+  tamis_stats figures;               /* the figures when the save began; no check depends on them */
   uint64_t geometry[SAVED_GEOMETRY]; /* numbers that the kind defines; unused ones are zero */
   uint64_t features;                 /* SAVED_LAYERS and others; a reader must know all of them */
   /* Not in the file: the number of bytes that the load may take.  0: no limit. */

@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-/* A sleep, unlike a yield, lets the lock's holder run even with a lower real-time priority. */
+/* A sleep lets the lock's holder run even if its real-time priority is lower; a yield does not. */
 enum { SLEEP_NANOSECONDS = 50 * 1000 };
 
 void tamis__stripes_init(const struct stripes *stripes)
