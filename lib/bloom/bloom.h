@@ -334,11 +334,11 @@ uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
  * bits: with 10^4 keys in the blocked layout, it is half the computed one. */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
-/* In capacity.c: returns how many keys a fixed filter may count: so many keys set
- * bloom_geometry_most_bits() bits.  If false positives hide few keys, this exceeds the capacity. */
+/* In capacity.c: returns the number of counted keys at which bloom_geometry_most_bits() bits are
+ * set.  This number is above the capacity if false positives hide few keys. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
-/* In capacity.c: returns how many of `keys` distinct keys false positives do not hide. */
+/* In capacity.c: returns how many of `keys` distinct keys are counted; the others are hidden. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
@@ -381,7 +381,7 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 /* Returns the bytes that a single layer takes. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* Returns the option max_bytes, or the present size of a short filter that is `bounded`. */
+/* Returns the option max_bytes.  The result for a short filter that is `bounded` is its size. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes

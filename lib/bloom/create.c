@@ -207,7 +207,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept)
 
 /* ---- creation ---- */
 
-/* Those of a mapped filter refuse changes.  Returns NULL if there is no memory for them. */
+/* A mapped filter gets its own operations, which refuse changes.  NULL: there is no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)

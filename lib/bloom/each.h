@@ -31,8 +31,8 @@ void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
 void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
 
 /* The offsets and masks of a key.  They are the same in all filters that have one seed, one shape
- * and one section.  Layers may also have fewer probes than this struct: a key then has only the
- * first words.  The struct saves a third of the instructions in each layer but the first.  Fewer
+ * and one section.  A layer may have fewer probes than the struct: it then uses only the first of
+ * them.  In each layer but the first, the struct saves a third of the instructions.  Fewer
  * instructions let the processor begin earlier with the next look-up's memory: a look-up in eleven
  * layers fills the processor's window of instructions. */
 struct common {
@@ -78,7 +78,7 @@ struct bloom_alike {
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 
-/* The `contains` of struct each_way, for one shape.  Reads operations before words. */
+/* The `contains` of struct each_way, for one shape.  Reads operations of a filter before words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
                                        const struct bloom_alike *alike,
                                        const uint64_t places[EACH_BLOCK], bool *found,

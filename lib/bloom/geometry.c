@@ -201,8 +201,8 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* ---- the rate of the word layouts ---- */
 
 /* The probability that a key sets any of `a` given bits of its word.  In the marked layout, a key
- * misses these bits in two cases.  Either it draws neither them nor the mark.  Or it draws the mark
- * and none of them, and the bit that replaces the mark is none of them either. */
+ * sets none of these bits in two cases.  Either it draws neither these bits nor the mark.  Or it
+ * draws the mark and none of these bits, and the mark is not replaced by one of these bits. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
   double miss = real_power(1 - a / 64.0, shape.bits_per_probe);

@@ -104,7 +104,7 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
 
 /* Returns the border of two ranges of rates.  At rates above it, a filter's first layer is planned
  * for its share; at rates below it, for the whole rate.  So the layer takes more bytes just above
- * the border.  (The result is up to a millionth too low: it ignores hidden keys.) */
+ * the border than just below.  (The result is up to a millionth low: it ignores hidden keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
@@ -113,8 +113,8 @@ static inline double bloom_geometry_shared_above(uint64_t capacity)
 /* Returns the layout's lowest rate, or 0 if the layout has none (blocked and classic). */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
-/* Each range of rates has one shape.  Returns the lower end of the next higher range than that of
- * `rate`, or 1 if there is none.  (A rate below the lowest range has the shape of that range.) */
+/* Each range of rates has one shape.  Returns the lower end of the range above that of `rate`, or 1
+ * if there is none.  (A rate below the lowest range has the shape of that range.) */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
 /* Return the expected rate, and the expected number of set bits, of a filter with `keys` keys. */

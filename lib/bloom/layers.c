@@ -335,7 +335,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* another opener would reckon with one layer, not several */
+  if (number > full->number + 1U) /* another opener would allow for one layer, not for several */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)

@@ -84,8 +84,8 @@
 
 /* ---- look-up ---- */
 
-/* Reads all words of the line.  Branches after the single words would take longer, as half of them
- * would be mispredicted. */
+/* Reads all words of the line.  A branch after each word would take longer, as half of these
+ * branches would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
 {
@@ -302,7 +302,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 /* ---- the functions of each shape ----
  *
  * SHAPE() makes functions for one constant shape, such as blocked_2x3_contains, so that the
- * compiler makes straight-line code.  It omits functions that no table names.
+ * compiler makes straight-line code.  The compiler omits functions that no table names.
  *
  * A number of a constant shape may be 0: it is then read from the filter or from a layer's row.
  * `sections` is 0 for more than two sections.  In a compact build all numbers are 0. */

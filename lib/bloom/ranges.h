@@ -52,7 +52,7 @@ struct overlap {
   double hits[4];
 };
 
-/* The most rows for one number of bits.  (hits[] is out of 64 rotations; with counters, of 16.) */
+/* The most rows for one number of bits.  (There are 64 rotations; with counters, there are 16.) */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

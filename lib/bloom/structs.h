@@ -125,7 +125,7 @@ struct bloom_medium {
   uint64_t max_bytes : 48, most_keys : 16; /* see struct bloom_long */
 };
 
-/* While threads share the filter, only `copies` changes.  (Its creator may also set closes_at.) */
+/* While threads share the filter, only `copies` changes.  (Before that, `closes_at` may change.) */
 struct bloom_long {
   struct bloom b;
   WIDE const struct bloom_calls *calls;

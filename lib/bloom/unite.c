@@ -287,7 +287,7 @@ static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t en
 {
   const uint64_t all = brought_keys(into, &u->census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
-  bloom_count(into, UNITED, brought - u->counted); /* if negative, it wraps, as does the sum */
+  bloom_count(into, UNITED, brought - u->counted); /* a negative amount wraps, as does the sum */
   u->counted = brought;
   (void) tamis__bloom_watch(into);
 }

@@ -27,8 +27,8 @@
  *     only while the sum of these counts stays about the same (rooms.h).
  *
  * [W] After a power failure, the words of the file stay, and a checkpoint adds only entries that
- *     the words lack.  So it may undo a remove that came after the checkpoint.  But it changes no
- *     count of an entry in the words: that is at least as new as the last call of tamis_sync that
+ *     the words lack.  So the checkpoint may undo a remove that came after it.  But it changes no
+ *     count in the words: each entry there is at least as new as the last call of tamis_sync that
  *     has returned, because this call has written the entry's page.
  *
  * If the dead stamp were 0, a key could have one more copy.  But an empty lane would then match a

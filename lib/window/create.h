@@ -24,7 +24,7 @@ struct window_plan {
   unsigned stripes_wanted;
   uint64_t max_bytes;
   uint64_t cleared_from; /* as in tamis_options; 0 if the user gives no allocator */
-  word *words; /* the first layer's words, which the filter will own; NULL: it allocates them */
+  word *words; /* the first layer's words, for the filter to own; NULL: the filter allocates them */
   /* If processes share the filter: its parts in their file.  `words` are then in the file, too, and
    * the filter does not own them.  NULL: the filter allocates its parts. */
   const struct window_parts *parts;

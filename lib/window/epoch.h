@@ -192,11 +192,11 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
  *   makes visible  the layers that the word names.  Also, if a look-up has seen a stamp that was
  *                  written after the end of a period: that the period has ended (by coherence, as
  *                  the loads of buckets have acquire order)
- *   if weakened    acquire would keep all this visible, with two exceptions.  A writer's second
- *                  load could be done before its write.  If a period ends then, the writer does not
- *                  see it, and a look-up in the next period could miss the renewed key.  Also,
- *                  tamis_advance() and a look-up that finds the word unchanged take effect in the
- *                  one order of seq_cst accesses.  With relaxed, a look-up could read the buckets
+ *   if weakened    acquire would keep all this visible, but a writer's second load could be done
+ *                  before its write.  If a period ends in between, the writer does not see that,
+ *                  and a look-up in the next period misses the renewed key.  Also, only seq_cst
+ *                  accesses have one order, in which tamis_advance() and a look-up that finds the
+ *                  word unchanged take effect.  With relaxed, a look-up could read the buckets
  *                  before the word, and see a stamp that was renewed meanwhile: false negative
  *   checked by     mutants/epoch_before_relaxed, mutants/epoch_not_read_again_by_lookups and
  *                  mutants/not_looked_again_after_writing (show that it is read again) */

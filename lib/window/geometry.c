@@ -30,8 +30,7 @@ enum {
   MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
 
-/* A safety factor: rates differ between filters, and rate_at() may return up to 1.5 % too little.
- * */
+/* A safety factor: the rates of filters vary, and rate_at() may be up to 1.5 % too low. */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
@@ -122,7 +121,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   double full = full_load(s, lanes / s->lane.lanes);
   struct table_load load = load_of(s);
   double deviation = tamis__table_load_deviation(&load, s->lane.lanes, lanes);
-  /* The tail falls like exp(-x^2 / 2).  So the segments together overflow as rarely as one does. */
+  /* With this x, all segments together overflow as rarely as one.  (The tail is exp(-x^2 / 2).) */
   double x = sqrt(load_early_deviations * load_early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);

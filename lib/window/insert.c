@@ -88,7 +88,7 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
 
 /* ---- adds under stripes ---- */
 
-/* The stamp that an add writes in the period of `epoch`.  A jump that is under way keeps it. */
+/* The stamp that an add writes in the period of `epoch`.  A running jump keeps this stamp. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
                                      uint64_t epoch)
 {
@@ -170,8 +170,8 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
 
 /* ---- the calls ---- */
 
-/* Provides the room or memory that put_locked() lacked.  `lacks` is its result.  Returns TAMIS_OK
- * if another call of put_locked() may succeed.  The caller must hold no lock. */
+/* Provides the room or memory that put_locked() lacked.  `lacks` is the result of that call.
+ * Returns TAMIS_OK if another call of put_locked() may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   const struct pair *open = &locked->pair[0];

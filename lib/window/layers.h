@@ -17,8 +17,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
 /* Opens the next layer if no moves make room for a key in `full`, the newest layer that `epoch`
  * names.  Does nothing if the layers have changed since `epoch`.  On an error, marks the key's
- * segment as full; returns TAMIS_EFULL if the filter does not grow.  The caller must hold no lock.
- * */
+ * segment.  Returns TAMIS_EFULL if the filter does not grow.  The caller must hold no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 

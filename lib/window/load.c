@@ -28,10 +28,10 @@ struct content {
 struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
-  /* The plan of the filter's first layer, whose memory is never released.  This is the oldest layer
-   * in the file.  If that layer is larger than the first layer of a new filter, `apart` is set: the
-   * load creates an empty first layer outside the list, and the oldest layer can be released later.
-   * */
+  /* The plan of the filter's first layer, whose memory is never released.  Usually this is the
+   * oldest layer in the file.  If that layer is larger than a new filter's first layer, `apart` is
+   * set: the load makes an empty first layer outside the list, and the oldest can be released
+   * later. */
   struct window_plan plan;
   bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */

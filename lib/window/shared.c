@@ -220,9 +220,8 @@ static int mend(struct window *w)
   return unite_checkpoint(w);
 }
 
-/* Mends the file if the machine has been restarted since the file was last mended.  No other
- * process uses the file: those that open it wait.  (Relaxed: the file's lock orders the accesses.)
- * */
+/* Mends the file if the machine has been restarted since the file was last mended.  No process uses
+ * the file: those that open it wait.  (Relaxed: the file's lock orders the accesses.) */
 static int mend_after_a_start(void *context)
 {
   struct window *w = context;
@@ -247,8 +246,7 @@ static int join_first(struct window *w)
   return mended == tamis__shared_file_boot() ? TAMIS_OK : result;
 }
 
-/* Initialises `opening` in the child of a fork, as another thread of the parent may have held it.
- * */
+/* Initialises `opening` in the child of a fork: a thread of the parent may have held the lock. */
 static void begin_in_child(struct owner *owner)
 {
   struct window *w = (struct window *) (void *) ((char *) owner - offsetof(struct window, owner));

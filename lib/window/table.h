@@ -356,7 +356,7 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
 }
 
 /* The number of the running period.  The loop repeats until `numbers` is the same before and after
- * the epoch word.  Both then belong together, as `numbers` is different in each period. */
+ * the load of the epoch word.  Both are then of one period, because `numbers` never repeats. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
