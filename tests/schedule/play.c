@@ -124,7 +124,7 @@ static tamis_options options_of(const struct setup *setup)
                                    setup->capacity ? setup->capacity : 1000,
                                    setup->fpp > 0 ? setup->fpp : 0.001, !setup->fixed);
   o.layout = setup->layout;
-  o.window = setup->window, o.window_renews = setup->renews;
+  o.window = setup->window;
   o.stripes = setup->stripes;
   o.max_bytes = setup->room ? planned_bytes(&o) * setup->room / 10 : setup->max_bytes;
   return o;

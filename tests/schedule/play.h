@@ -68,7 +68,7 @@ struct setup {
   uint64_t capacity, max_bytes;
   unsigned room; /* max_bytes, in tenths of what the filter takes when it is new */
   double fpp;
-  bool fixed, renews, shared;
+  bool fixed, shared;
   const char *never; /* hooks to which no call comes */
   /* In place of tamis_create, with what it needs; before the script, and after it. */
   tamis_filter *(*make)(const struct setup *setup);

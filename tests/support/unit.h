@@ -27,6 +27,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, size) ((void) 0)
+#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void) 0)
+#endif
+
 /* Fewer keys in slow builds. */
 #ifdef TAMIS_SLOW
 enum { SCALE = 10 };
@@ -125,12 +132,12 @@ static inline void *bank_allocate(void *context, size_t alignment, size_t size)
   bank->meanwhile = NULL;
   if (meanwhile)
     meanwhile(bank->context);
-  char *block =
-      aligned_alloc(alignment, BANK_HEAD + (size + alignment - 1) / alignment * alignment);
-  if (!block)
+  void *memory;
+  if (posix_memalign(&memory, alignment, BANK_HEAD + size))
     return NULL;
-  memset(block, 0xa5, BANK_HEAD + size);
-  *(size_t *) block = size;
+  char *block = memset(memory, 0xa5, BANK_HEAD + size);
+  *(size_t *) memory = size;
+  ASAN_POISON_MEMORY_REGION(memory, BANK_HEAD);
   bank->bytes += size;
   bank->blocks++;
   if (bank->bytes > bank->most_bytes)
@@ -141,6 +148,7 @@ static inline void *bank_allocate(void *context, size_t alignment, size_t size)
 static inline void bank_release(void *context, void *block, size_t alignment, size_t size)
 {
   struct bank *bank = context;
+  ASAN_UNPOISON_MEMORY_REGION((char *) block - BANK_HEAD, BANK_HEAD);
   assert_int_equal(alignment, 64);
   assert_int_equal(*(size_t *) ((char *) block - BANK_HEAD), size);
   assert_true(bank->bytes >= size && bank->blocks > 0);

@@ -7,7 +7,6 @@
 
 #include <dlfcn.h>
 #include <semaphore.h>
-#include <time.h>
 
 struct plugin {
   const char *path;

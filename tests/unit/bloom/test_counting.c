@@ -7,8 +7,6 @@
 #include "harness.h"
 #include "saved_unit.h"
 
-#include <math.h>
-
 static tamis_filter *make(uint64_t capacity, double fpp, bool growable)
 {
   const tamis_options options = seeded_options(TAMIS_COUNTING_BLOOM, capacity, fpp, growable);

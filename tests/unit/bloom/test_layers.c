@@ -7,8 +7,6 @@
 
 #include "base/hash.h"
 
-#include <math.h>
-
 /* A batch searches layer after layer; a single call searches their rows, those of like shapes
  * together.  With these rates, keys have other bits in later layers, or further probes, or
  * sections.  Absent keys are found in each of the layers. */
