@@ -176,7 +176,7 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
 }
 
 /* `keys` is the number of counted keys, and `united` the number of keys that unions brought.  In a
- * filter with counters, `keys` is the number of copies, and `united` is the rest (counting_read()).
+ * filter with counters, `keys` is the number of copies, and `united` is the rest: counting_read().
  * If removes of keys with stuck counters have made the number of copies negative, `keys` is 0. */
 struct bloom_sums {
   uint64_t keys, united;

@@ -65,7 +65,7 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* What a look-up in many filters computes once for all filters that have this seed and `contains`.
+/* The data that a look-up computes once for all filters that have this seed and this `contains`.
  * A filter that has grown, or that other processes may grow, has another `contains`. */
 struct bloom_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash); /* the look-up function of the shape */

@@ -170,8 +170,8 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
   return true;
 }
 
-/* Plans the layer after `full`.  Sets *openers to the number of threads that may create it at a
- * time.  Returns TAMIS_OK or TAMIS_EFULL. */
+/* Plans the layer after `full`.  Sets *openers to the number of threads that may create this layer
+ * at a time.  Returns TAMIS_OK or TAMIS_EFULL. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {

@@ -296,7 +296,7 @@ static int load_end(struct loading *l)
   return TAMIS_OK;
 }
 
-/* ---- live filters: tallies have the counts ---- */
+/* ---- live filters, whose counts are in tallies ---- */
 
 /* The sums of a tally, none of which exceeds `most`. */
 static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t most)

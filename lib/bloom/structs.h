@@ -70,7 +70,7 @@ struct bloom_calls {
  * The struct of a small filter contains its only stripe and its only shard of counters.  No thread
  * owns that shard, so all threads add to it atomically. */
 struct bloom {
-  struct tamis_filter head; /* short: `more` is NULL; medium: `more` is its allocator or NULL */
+  struct tamis_filter head; /* `more`: NULL if short; if medium, the allocator or NULL */
   WIDE word *words;
   uint64_t word_count;
   union {
@@ -169,7 +169,7 @@ struct bloom_shared {
   struct shared_file file;
   struct refused_space refused; /* the last time that the system refused space for a layer */
   unsigned planned;             /* the number of layers, whether open or not */
-  _Atomic unsigned known;       /* the number of layers known to be open; it never falls */
+  _Atomic unsigned known;       /* the number of layers that this process has seen open */
   struct bloom *layers[BLOOM_MOST_LAYERS];
   uint64_t ends[BLOOM_MOST_LAYERS]; /* the offset of each layer's end in the file, in bytes */
 };

@@ -170,7 +170,7 @@ static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
   return (bits + of_key - 1) / of_key;
 }
 
-/* The numbers of keys that are certainly present, as counted before the union. */
+/* The numbers of keys that are certainly present: the counted keys before the union. */
 struct certain {
   uint64_t into, from;
 };

@@ -30,7 +30,7 @@ struct window_plan {
   const struct window_parts *parts;
 };
 
-/* The addresses of those parts of a window that processes share. */
+/* The parts of a window that processes share, at their addresses in this process. */
 struct window_parts {
   struct window_shared *shared;
   struct window_state *state;

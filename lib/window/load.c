@@ -36,7 +36,7 @@ struct load {
   bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* sums of the layers read so far; `bytes` begins with `beside` */
+  uint64_t lanes, bytes, copied; /* sums of the layers read so far; `bytes` includes `beside` */
   uint64_t beside;               /* the result of bytes_beside() */
   uint64_t further;              /* the copies of keys beyond the first */
   unsigned n;
@@ -167,7 +167,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t limit = l->saved->limit;
   l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
   l->copied += c->geometry.segments * 8;
-  /* The arrays `copied` are released before `beside` is allocated, so they may take as much. */
+  /* The arrays `copied` are released before `beside` is allocated: they may take as many bytes. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.limit = limit ? limit - l->bytes : 0};
@@ -185,7 +185,7 @@ static int load_words(struct load *l, struct content *c)
   return result;
 }
 
-/* Reads the numbers of the periods in which the segments were copied.  They must not decrease. */
+/* Reads the numbers of the periods in which segments were copied.  A smaller number is an error. */
 static int load_copied(struct load *l, struct content *c, unsigned number)
 {
   uint64_t segments = c->geometry.segments;

@@ -12,8 +12,8 @@ struct in_use {
   uint64_t lanes, further;
 };
 
-/* Clears the entries of a word that are also in their lower bucket, and adds the other entries to
- * *in_use.  The caller must hold the word's stripe. */
+/* Clears entries in an upper bucket whose fingerprint is in their lower bucket, too.  Adds the
+ * other entries of the word to *in_use.  The caller must hold the word's stripe. */
 static void mend_word_locked(const struct window *w, uint64_t index, struct in_use *in_use)
 {
   const struct window_layer *layer = &w->first;

@@ -158,8 +158,8 @@ struct home {
   struct found found;
 };
 
-/* Searches one layer for the home of a key.  (Without the stripes, it may miss an entry that is
- * being moved.) */
+/* Searches one layer for the home of a key.  A caller without the stripes may miss an entry that is
+ * being moved. */
 FORCE_INLINE struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};

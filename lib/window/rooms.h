@@ -36,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* The number of lanes that the removes of all processes have cleared, divided by the number of free
- * lanes that makes another search worth while (fullness_has_room()).
+/* Returns how often the removes of all processes have cleared so many lanes that another search for
+ * room is worth while (fullness_has_room()).
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
@@ -58,7 +58,7 @@ static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 }
 
 /* Whether a full mark says that the segment of `bucket` has no room, so that an add fails without a
- * search.  Calls window_rooms() last, because it takes long in a counted table. */
+ * search.  Calls window_rooms() last, as this call takes long in a counted table. */
 static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
                                   uint64_t bucket, uint64_t epoch)
 {

@@ -49,7 +49,7 @@ struct lane_place {
   uint64_t entry;         /* 0: the lane is empty */
 };
 
-/* Describes a lane of the word that has the number `index` and the value `value`. */
+/* Describes a lane of a word.  `value` is the word's value, and `index` its number in the layer. */
 static inline struct lane_place lane_place(const struct window_geometry *g, uint64_t value,
                                            uint64_t index, unsigned lane)
 {

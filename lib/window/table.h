@@ -41,7 +41,7 @@
  *     3. After the change that step 4 sees, only a step 5 can follow.  It ends one period, and does
  *        not make the stamp of step 4 dead (unless the key ends with that period: insert.c).
  *     An advance waits for a writer that is descheduled between 1 and 4, so no writer returns with
- *     an old stamp.  Before 1, a writer has read nothing.
+ *     an old stamp.
  *
  * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  The stamp is
  *     dead from period p + G + 1 on.  The sweep of that period clears all lanes with this stamp
@@ -78,9 +78,9 @@
  *     1. The epoch word did not change, so the period was the same throughout.
  *     2. At every instant one of the buckets had the key with a live stamp, because one store
  *        replaces an old stamp by a new one.
- *     3. The look-up missed the key.  So the key was in the upper bucket when the look-up read the
- *        lower one, and a move took it to the lower bucket before the look-up read the upper one.
- *        But then the version has changed: stripe.h.
+ *     3. So when the look-up read the lower bucket without a hit, the key was in the upper bucket,
+ *        and a move took it to the lower one before the look-up read the upper bucket.  But then
+ *        the version has changed: stripe.h.
  *     (A move the other way bumps the version before it clears the lower lane.  So a look-up that
  *     reads the cleared lane also sees the copy in the upper bucket, or the versions differ.)
  *
@@ -145,8 +145,8 @@
  *     a layer in one of four ways:
  *
  *     - As the first layer, which is never released.  The straight path of look-ups (lookup.c)
- *       reads no other layer.  It serves a filter that has only this layer.  If a layer is opened
- *       meanwhile, the epoch word has changed, and the look-up begins again.
+ *       reads no other layer.  If a layer is opened meanwhile, the epoch word has changed, and the
+ *       look-up begins again.
  *     - In a read section, in which it has followed the list from the newest layer to this layer.
  *       During the section, the list contained this layer, or the newer layer whose link led here.
  *       A layer that leaves keeps its link.  So this layer left after the newer layer, or has not
@@ -177,8 +177,6 @@
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.  A cuckoo filter that
  * processes share is a stamped table, too: counted.h.
- *
- * The comments at the declarations of locks say in which order these are taken.
  */
 #ifndef TAMIS_LIB_WINDOW_TABLE_H
 #define TAMIS_LIB_WINDOW_TABLE_H

@@ -107,7 +107,7 @@ static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
   return words > SAMPLE ? (uint64_t) ((uint128) lanes * words / SAMPLE) : lanes;
 }
 
-/* The false-positive rate of a look-up in all layers.  Together they have `used` lanes in use. */
+/* The false-positive rate of a look-up in all layers, which have `used` lanes in use together. */
 static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 {
   const struct window_layer *layer = window_newest(w, epoch);
