@@ -102,6 +102,23 @@ FORCE_INLINE bool false_at_exit(void)
  * later value of the variable from its first value, and copy the first value each time. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
+/* Prefetches a cache line.  `to_write`: also asks the other cores to give up their copies, so that
+ * the caller's first write to the line need not wait for them. */
+FORCE_INLINE void prefetch_line(const void *line, bool to_write)
+{
+  if (!to_write)
+    __builtin_prefetch(line, 0);
+  else {
+#ifdef __x86_64__
+    /* Compilers use this instruction only if an option names a processor that has it.  Intel's
+     * processors from before 2014 execute it as a no-op. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *) line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+  }
+}
+
 /* For a thread-local variable: with the initial-exec model, an access needs no function call.  The
  * model takes space that glibc reserves in every thread for libraries loaded at run time.  Other C
  * libraries, such as musl, reserve no such space, and would refuse to load this library. */

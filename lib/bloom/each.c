@@ -7,7 +7,7 @@ void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct bloom *b = const_bloom_of(f);
   const struct bloom_shape shape = bloom_shape_of(b);
-  prefetch_key(b, key_of(b, hash, shape), shape);
+  prefetch_key(b, key_of(b, hash, shape), shape, false);
 }
 
 /* The most layers whose memory is prefetched.  A filter with more layers has grown from very few

@@ -41,14 +41,14 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
 enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
-                               struct bloom_shape shape)
+                               struct bloom_shape shape, bool to_write)
 {
   const word *words = b->words;
-  __builtin_prefetch(&words[key.first]);
+  prefetch_line(&words[key.first], to_write);
   for (unsigned i = 1; i < shape.sections && i < SECTIONS_AHEAD; i++) {
     words += section_words(b, shape);
     key.hash = hash_spread(key.hash);
-    __builtin_prefetch(&words[bloom_first_word(section_words(b, shape), key.hash)]);
+    prefetch_line(&words[bloom_first_word(section_words(b, shape), key.hash)], to_write);
   }
 }
 

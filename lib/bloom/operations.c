@@ -178,7 +178,8 @@ typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
  *
  * There is no prefetch for writing.  It would make two threads 9 % faster at adds of new keys.  But
- * at adds of present keys they would be 2.9 times slower, as cores could not share lines. */
+ * at adds of present keys they would be 2.9 times slower, as cores could not share lines.
+ * Batches know which adds to expect: prepare_for_adds(). */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
@@ -230,11 +231,11 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
 /* ---- batches: the same calls, but memory is fetched before it is needed ---- */
 
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
-                                struct bloom_key *keys, struct bloom_shape shape)
+                                struct bloom_key *keys, struct bloom_shape shape, bool to_write)
 {
   for (size_t i = 0; i < n; i++) {
     keys[i] = key_of(b, hashes[i], shape);
-    prefetch_key(b, keys[i], shape);
+    prefetch_key(b, keys[i], shape, to_write);
   }
 }
 
@@ -273,9 +274,21 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
     if (i >= FILTER_AHEAD)
       hits += lookup_group(b, group_size(turn, n), keys, found ? found + turn : NULL, shape);
     if (i < n)
-      prepare_group(b, hashes + i, group_size(i, n), keys, shape);
+      prepare_group(b, hashes + i, group_size(i, n), keys, shape, false);
   }
   return hits;
+}
+
+/* Prepares adds.  An add writes only if its key is absent.  So the lines are fetched for writing if
+ * the thread's last batch of at least LARGE keys began with an absent key among the first two. */
+FORCE_INLINE void prepare_for_adds(const struct bloom *b, const uint64_t *hashes, size_t n,
+                                   struct bloom_key *keys, struct bloom_shape shape)
+{
+  enum { LARGE = SMALL(16, 4) };
+  static _Thread_local bool to_write DIRECT_TLS = false;
+  prepare_group(b, hashes, n, keys, shape, to_write);
+  if (n >= LARGE)
+    to_write = !lookup(b, keys[0], shape) || !lookup(b, keys[1], shape);
 }
 
 typedef int (*adder)(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique);
@@ -284,7 +297,7 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
                            bool unique, struct bloom_shape shape, adder add_key)
 {
   struct bloom_key keys[FILTER_GROUP];
-  prepare_group(b, hashes, n, keys, shape);
+  prepare_for_adds(b, hashes, n, keys, shape);
   for (size_t i = 0; i < n; i++)
     results[i] = add_key(b, hashes[i], keys[i], unique);
 }
@@ -294,7 +307,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
                              uint64_t *counts, struct bloom_shape shape)
 {
   struct bloom_key keys[FILTER_GROUP];
-  prepare_group(b, hashes, n, keys, shape);
+  prepare_group(b, hashes, n, keys, shape, false);
   for (size_t i = 0; i < n; i++)
     counts[i] = counting_copies(b, keys[i], shape);
 }

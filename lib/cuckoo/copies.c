@@ -158,7 +158,7 @@ void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, siz
                               uint64_t *counts)
 {
   uint64_t mixed[FILTER_GROUP];
-  tamis__mix_and_prefetch(const_cuckoo_of(f), hashes, n, mixed);
+  tamis__mix_and_prefetch(const_cuckoo_of(f), hashes, n, mixed, false);
   for (size_t i = 0; i < n; i++)
     counts[i] = count_mixed(const_cuckoo_of(f), mixed[i]);
 }

@@ -53,7 +53,7 @@ static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuc
 {
   reader_token token = reader_enter();
   const struct bucket_pair pair = pair_at(&alike->g, cuckoo_generation(c, 0), alike->address);
-  pair_prefetch(&pair, pair.geometry);
+  pair_prefetch(&pair, pair.geometry, false);
   reader_leave(token);
 }
 

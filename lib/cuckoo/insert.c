@@ -377,7 +377,10 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
 STRAIGHT(growable, true)
 STRAIGHT(fixed, false)
 
-/* ---- the operations, for one hash and for a group ---- */
+/* ---- the operations, for one hash and for a group ----
+ *
+ * A plain add always writes, and a unique add only if the key is absent.  So a group's lines are
+ * fetched for writing if the last add of the thread's last group wrote. */
 
 #define CALLS(call, sort)                                                                    \
   int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \
@@ -387,10 +390,12 @@ STRAIGHT(fixed, false)
   void tamis__cuckoo_##call##_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n, \
                                           int *results)                                      \
   {                                                                                          \
+    static _Thread_local int last DIRECT_TLS = TAMIS_OK;                                     \
     uint64_t mixed[FILTER_GROUP];                                                            \
-    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                 \
+    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed, last == TAMIS_OK);               \
     for (size_t i = 0; i < n; i++)                                                           \
       results[i] = call##_##sort(cuckoo_of(f), mixed[i]);                                    \
+    last = n ? results[n - 1] : last;                                                        \
   }
 #define OPERATIONS(sort) CALLS(add, sort) CALLS(add_unique, sort)
 OPERATIONS(any)

@@ -184,7 +184,7 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
 {
   uint64_t mixed[FILTER_GROUP];
-  tamis__mix_and_prefetch(const_cuckoo_of(f), &hash, 1, mixed);
+  tamis__mix_and_prefetch(const_cuckoo_of(f), &hash, 1, mixed, false);
 }
 
 /* Prefetches the memory of a group of keys, and then looks them up one by one. */
@@ -196,7 +196,7 @@ size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *ha
   for (size_t start = 0, length; start < n; start += length) {
     uint64_t mixed[FILTER_GROUP];
     length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
-    tamis__mix_and_prefetch(c, hashes + start, length, mixed);
+    tamis__mix_and_prefetch(c, hashes + start, length, mixed, false);
     for (size_t i = 0; i < length; i++) {
       bool in = tamis__contains_mixed_any(c, mixed[i]);
       hits += in;

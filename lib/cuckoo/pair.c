@@ -32,7 +32,7 @@ void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pair
 }
 
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                             uint64_t mixed[FILTER_GROUP])
+                             uint64_t mixed[FILTER_GROUP], bool to_write)
 {
   unsigned generations = cuckoo_generations(c);
   for (size_t i = 0; i < n; i++)
@@ -41,7 +41,7 @@ void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
   for (unsigned j = 0; j < generations; j++)
     for (size_t i = 0; i < n; i++) {
       struct bucket_pair pair = pair_find(cuckoo_generation(c, j), mixed[i]);
-      pair_prefetch(&pair, pair.geometry);
+      pair_prefetch(&pair, pair.geometry, to_write && j + 1 == generations);
     }
   cuckoo_leave(c, token);
 }

@@ -27,14 +27,16 @@ FORCE_INLINE void pair_unlock(const struct bucket_pair *pair, const struct cucko
 }
 
 /* Prefetches the memory of a pair, without reading the segment. */
-static inline void pair_prefetch(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
+static inline void pair_prefetch(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
+                                 bool to_write)
 {
   if (!pair->segment)
     return;
   const word *words = segment_words(g, pair->segment);
-  __builtin_prefetch(stripe_of_bucket(g, pair->segment, pair->upper));
-  __builtin_prefetch(&words[pair->lower]);
-  __builtin_prefetch(&words[pair->upper]);
+  /* A plain add to a fixed filter, whose entries have no ages, takes no stripe. */
+  prefetch_line(stripe_of_bucket(g, pair->segment, pair->upper), to_write && g->shape.ages);
+  prefetch_line(&words[pair->lower], to_write);
+  prefetch_line(&words[pair->upper], to_write);
 }
 
 /* Whether one of two buckets has an entry that matches.  There is no branch between the buckets:
@@ -93,10 +95,10 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
   return match_pair_with(pair, pair->geometry, 0, false);
 }
 
-/* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations.
- * The caller need not be a reader. */
+/* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations,
+ * those of the newest for writing if `to_write`.  The caller need not be a reader. */
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                             uint64_t mixed[FILTER_GROUP]);
+                             uint64_t mixed[FILTER_GROUP], bool to_write);
 
 /* ---- a free lane ---- */
 
