@@ -8,15 +8,6 @@
 
 #include "bytes.h"
 
-/* The last bytes, fewer than a word has. */
-static inline uint64_t murmur_rest(const unsigned char *bytes, size_t size)
-{
-  uint64_t rest = 0;
-  for (size_t i = 0; i < size; i++)
-    rest |= (uint64_t) bytes[i] << 8 * i;
-  return rest;
-}
-
 static inline uint64_t murmur_64(const void *data, size_t size, uint64_t seed)
 {
   const uint64_t factor = UINT64_C(0xc6a4a7935bd1e995);
@@ -27,7 +18,7 @@ static inline uint64_t murmur_64(const void *data, size_t size, uint64_t seed)
     hash = (hash ^ (word ^ word >> 47) * factor) * factor;
   }
   if (size)
-    hash = (hash ^ murmur_rest(bytes, size)) * factor;
+    hash = (hash ^ get_number(bytes, (unsigned) size)) * factor;
   hash = (hash ^ hash >> 47) * factor;
   return hash ^ hash >> 47;
 }
@@ -38,11 +29,11 @@ static inline uint32_t murmur_32(const void *data, size_t size, uint32_t seed)
   const unsigned char *bytes = data;
   uint32_t hash = seed ^ (uint32_t) size;
   for (; size >= 4; bytes += 4, size -= 4) {
-    uint32_t word = (uint32_t) murmur_rest(bytes, 4) * factor;
+    uint32_t word = (uint32_t) get_number(bytes, 4) * factor;
     hash = hash * factor ^ (word ^ word >> 24) * factor;
   }
   if (size)
-    hash = (hash ^ (uint32_t) murmur_rest(bytes, size)) * factor;
+    hash = (hash ^ (uint32_t) get_number(bytes, (unsigned) size)) * factor;
   hash = (hash ^ hash >> 13) * factor;
   return hash ^ hash >> 15;
 }

@@ -42,13 +42,11 @@ static inline uint64_t sip_13(const unsigned char key[SIP_KEY_BYTES], const void
   const uint64_t k0 = get_u64(key), k1 = get_u64(key + 8);
   uint64_t v[4] = {k0 ^ UINT64_C(0x736f6d6570736575), k1 ^ UINT64_C(0x646f72616e646f6d),
                    k0 ^ UINT64_C(0x6c7967656e657261), k1 ^ UINT64_C(0x7465646279746573)};
-  uint64_t last = (uint64_t) (size + 8) << 56;
+  const uint64_t size_byte = (uint64_t) (size + 8) << 56;
   sip_word(v, size);
   for (; size >= 8; bytes += 8, size -= 8)
     sip_word(v, get_u64(bytes));
-  for (size_t i = 0; i < size; i++)
-    last |= (uint64_t) bytes[i] << 8 * i;
-  sip_word(v, last);
+  sip_word(v, get_number(bytes, (unsigned) size) | size_byte);
   v[2] ^= 0xff;
   for (int i = 0; i < 3; i++)
     sip_round(v);

@@ -115,7 +115,8 @@ figure_is() {
 }
 strace_runs() { strace -o /dev/null -e trace=none true 2>/dev/null; }
 mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; }
-no_rest() { [ -z "$(find . -name '*.tamis-*' -o -name '*.lock')" ]; }
+no_new_file() { [ -z "$(find . -name '*.tamis-*')" ]; }
+no_rest() { no_new_file && [ -z "$(find . -name '*.lock')" ]; }
 row() { sed -n "s/^$1  *\([^ ]*\).*/\1/p" "${2:-out}"; } # NAME [FILE]: the first word of a figure
 in_memory() { # SIZE: according to the summary, the filter took no more
   gawk -v most="$1" '/^filter/ { unit = $3 == "KiB" ? 1024 : $3 == "MiB" ? 1048576 : 1

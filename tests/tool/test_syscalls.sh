@@ -174,9 +174,9 @@ right_so_far() {
   case $shape in
   # After an error in one file, index_grep searches the others.
   *threads | common_pipe | index_which | index_grep) [ -z "$(sort out | comm -23 - "$1")" ] ;;
-  # The old file stands, or the new one is complete, and nothing else is left.
-  dedup_output | dedup_state_output) { grep -qx precious out || cmp -s out "$1"; } && no_rest ;;
-  common_memory | build_list | merge_lists | index_new) { [ ! -e out ] || cmp -s out "$1"; } && no_rest ;;
+  # The old file stands, or the new one is complete, and nothing else is left but a lock.
+  dedup_output | dedup_state_output) { grep -qx precious out || cmp -s out "$1"; } && no_new_file ;;
+  common_memory | build_list | merge_lists | index_new) { [ ! -e out ] || cmp -s out "$1"; } && no_new_file ;;
   *) cmp -n "$(stat -c %s out)" out "$1" ;;
   esac
 }
@@ -357,7 +357,7 @@ stop_each() {
       status=$?
       runs=$((runs + 1))
       if [ "$status" -eq 0 ]; then
-        right "$expected" && no_rest # not every run makes the same calls
+        right "$expected" && no_new_file # not every run makes the same calls
       else
         stopped_rightly "$expected" "$signal"
       fi || { bad=$((bad + 1)); echo "# ^ $name $n"; }
