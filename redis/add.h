@@ -8,10 +8,7 @@
 #include "server_api.h"
 #include "value.h"
 
-enum {
-  ADD_BATCH = 256, /* items that are added before they are replicated and answered */
-  ADD_FULL = TAMIS_EFULL
-};
+enum { ADD_BATCH = 256 }; /* items that are added before they are replicated and answered */
 
 /* How items are added.  `verbatim`: the command is the one that adds all of these items and no
  * others, so a replica may get it as it came. */
@@ -19,8 +16,8 @@ struct add_mode {
   bool unique; /* items that seem to be in are left out */
   bool stops;  /* nothing is tried after a failure */
   bool verbatim;
-  bool
-      ends; /* items end by themselves: they are in for `periods` more, at most those of the window */
+  /* Items end by themselves: they are in for `periods` more, at most those of the window. */
+  bool ends;
   unsigned periods;
 };
 

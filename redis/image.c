@@ -58,7 +58,7 @@ static void write_head(const struct value *v, unsigned char head[HEAD])
   put_u64(head + AT_SUM, sum_bytes(head, AT_SUM, 0));
 }
 
-int image_write(const struct value *v, tamis_write_function write, void *context)
+static int write_image(const struct value *v, tamis_write_function write, void *context)
 {
   unsigned char head[HEAD];
   write_head(v, head);
@@ -73,7 +73,7 @@ int image_cut(const struct value *v, bool sparse, chunk_taker take, void *contex
   struct cutter cutter;
   if (!cutter_begin(&cutter, sparse, take, context))
     return TAMIS_ENOMEM;
-  return cutter_end(&cutter, image_write(v, cutter_write, &cutter));
+  return cutter_end(&cutter, write_image(v, cutter_write, &cutter));
 }
 
 /* ---- reading ---- */

@@ -29,10 +29,7 @@
 
 #include "value.h"
 
-/* Writes the bytes of a whole value.  Results as tamis_save. */
-int image_write(const struct value *v, tamis_write_function write, void *context);
-
-/* The same, cut for a taker. */
+/* Writes the bytes of a whole value, cut for a taker.  Results as tamis_save. */
 int image_cut(const struct value *v, bool sparse, chunk_taker take, void *context);
 
 /* Reads a value, and then the end of the data.  A limit other than 0 is for what is not trusted:
@@ -48,7 +45,7 @@ struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
 /* Replaces the filter by an equal one in other memory.  What fails changes nothing. */
 void image_renew(struct value *v);
 
-/* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */
+/* Replaces the filter by a copy without a limit.  See must_obey() in settings.h. */
 int image_lift_limit(struct value *v);
 
 #endif /* TAMIS_REDIS_IMAGE_H */

@@ -85,7 +85,6 @@ enum { FIND_RANGE = 2 };     /* how the others are: up to a last one, at a step 
 enum {
   KEY_SPEC_RO = 1 << 0,
   KEY_SPEC_RW = 1 << 1,
-  KEY_SPEC_OW = 1 << 2,
   KEY_SPEC_ACCESS = 1 << 4,
   KEY_SPEC_UPDATE = 1 << 5,
   KEY_SPEC_INSERT = 1 << 6,

@@ -46,12 +46,19 @@ bool type_is_of(const server_type *type, tamis_kind kind)
   return type == type_of(kind) || (foreign && type == foreign);
 }
 
-const char *family_of(tamis_kind kind)
-{
-  return kind == TAMIS_CUCKOO ? "CF" : "BF";
-}
-
 /* ---- RDB: writing ---- */
+
+/* Hands out the bytes of the filter, if the value has one. */
+static void cut(server_io *io, const struct value *v, bool sparse, chunk_taker take, void *context)
+{
+  if (!value_has_image(v))
+    return;
+  memory_begin_save();
+  const int result = image_cut(v, sparse, take, context);
+  memory_end_save();
+  if (result != TAMIS_OK) /* no memory is refused here, so nothing is known that leads to this */
+    server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
+}
 
 static int save_piece(void *io, unsigned char *with_head, size_t size, bool last)
 {
@@ -64,21 +71,14 @@ static int save_piece(void *io, unsigned char *with_head, size_t size, bool last
 static void rdb_save(server_io *io, void *value)
 {
   const struct value *v = value;
-  int result = TAMIS_OK;
   server.SaveUnsigned(io, value_has_image(v) ? STATE_WHOLE : STATE_RESTORING);
-  if (value_has_image(v)) {
-    memory_begin_save();
-    result = image_cut(v, false, save_piece, io);
-    memory_end_save();
-  }
+  cut(io, v, false, save_piece, io);
   for (size_t i = 0; value_chunks(v) && i < v->chunks->count; i++) {
     server.SaveUnsigned(io, 1);
     server.SaveStringBuffer(io, (const char *) v->chunks->chunk[i],
                             CHUNK_HEAD + chunks_size_of(v->chunks, i));
   }
   server.SaveUnsigned(io, 0);
-  if (result != TAMIS_OK) /* no memory is refused here, so nothing is known that leads to this */
-    server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
 }
 
 static void rdb_save_foreign(server_io *io, void *value)
@@ -248,13 +248,7 @@ static void aof_rewrite(server_io *io, server_string *key, void *value)
 {
   const struct value *v = value;
   struct aof_writer w = {.io = io, .key = key, .kind = v->kind, .id = value_id(v)};
-  if (value_has_image(v)) {
-    memory_begin_save();
-    int result = image_cut(v, true, emit_piece, &w);
-    memory_end_save();
-    if (result != TAMIS_OK)
-      server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
-  }
+  cut(io, v, true, emit_piece, &w);
   for (; value_chunks(v) && w.number < v->chunks->count; w.number++)
     emit_chunk(&w, v->chunks->chunk[w.number], CHUNK_HEAD + chunks_size_of(v->chunks, w.number),
                false);

@@ -18,7 +18,4 @@ server_type *type_of(tamis_kind kind);
  * name do, too. */
 bool type_is_of(const server_type *type, tamis_kind kind);
 
-/* "BF" or "CF". */
-const char *family_of(tamis_kind kind);
-
 #endif /* TAMIS_REDIS_TYPE_H */

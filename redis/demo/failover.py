@@ -82,12 +82,10 @@ class Consumer:
             results = self.client.batch([("BF.ADD", shard(message), message) for message, _ in waiting], REPLICAS)
             again = []
             for (message, maybe), (reply, acknowledged) in zip(waiting, results):
-                if isinstance(reply, ReplyError):
-                    if str(reply).split()[0] not in (*ClusterClient.PASSING, "MOVED", "ASK"):
-                        raise reply
-                    again.append((message, maybe))  # it was not carried out
-                elif isinstance(reply, ConnectionRefusedError):
-                    again.append((message, maybe))  # nor sent
+                if isinstance(reply, ReplyError) and not self.client.passing(reply):
+                    raise reply
+                if isinstance(reply, (ReplyError, ConnectionRefusedError)):  # it was not carried out
+                    again.append((message, maybe))
                 elif isinstance(reply, OSError):
                     self.unsure += 1
                     again.append((message, True))

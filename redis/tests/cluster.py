@@ -43,15 +43,11 @@ class Cluster:
         for i, node in enumerate(self.masters):
             node("CLUSTER", "ADDSLOTSRANGE", i * SLOTS // masters, (i + 1) * SLOTS // masters - 1)
         for node in self.nodes[1:]:
-            self.nodes[0]("CLUSTER", "MEET", HOST, node.port, *self.bus_port(node))
+            self.nodes[0]("CLUSTER", "MEET", HOST, node.port, node.cluster_port)
         wait_until(lambda: all(len(self.known(node)) == len(self.nodes) for node in self.nodes), "all nodes have met")
         for master, replica in zip(self.masters, self.replicas):
             replica("CLUSTER", "REPLICATE", master.id)
         self.wait()
-
-    @staticmethod
-    def bus_port(node):
-        return [node.cluster_port]
 
     @staticmethod
     def known(node):

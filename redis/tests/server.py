@@ -75,9 +75,7 @@ class Client:
             return rest.decode()
         if kind == b"-":
             return ReplyError(rest.decode(errors="replace"))
-        if kind == b":":
-            return int(rest)
-        if kind == b"(":
+        if kind in b":(":
             return int(rest)
         if kind == b"#":
             return rest == b"t"
