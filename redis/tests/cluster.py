@@ -33,15 +33,15 @@ class Node(Server):
 
 
 class Cluster:
-    """`masters` masters with the slots spread evenly, and a replica of each."""
+    """Three masters with the slots spread evenly, and a replica of each."""
 
-    def __init__(self, kind, module, masters=3):
-        self.nodes = [Node(kind, module) for _ in range(2 * masters)]
-        self.masters, self.replicas = self.nodes[:masters], self.nodes[masters:]
+    def __init__(self, kind, module):
+        self.nodes = [Node(kind, module) for _ in range(6)]
+        self.masters, self.replicas = self.nodes[:3], self.nodes[3:]
         for i, node in enumerate(self.nodes):
             node("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
         for i, node in enumerate(self.masters):
-            node("CLUSTER", "ADDSLOTSRANGE", i * SLOTS // masters, (i + 1) * SLOTS // masters - 1)
+            node("CLUSTER", "ADDSLOTSRANGE", i * SLOTS // 3, (i + 1) * SLOTS // 3 - 1)
         for node in self.nodes[1:]:
             self.nodes[0]("CLUSTER", "MEET", HOST, node.port, node.cluster_port)
         wait_until(lambda: all(len(self.known(node)) == len(self.nodes) for node in self.nodes), "all nodes have met")
@@ -181,7 +181,7 @@ class ClusterClient:
         if connection:
             connection.close()
 
-    def batch(self, commands, replicas=0, timeout_ms=500):
+    def batch(self, commands, replicas=0):
         """For each command (name, key, ...) a pair: the reply, and whether WAIT says that so many replicas
         have it.  ConnectionRefusedError: it was not sent.  Another OSError: nobody knows."""
         results = [(ConnectionRefusedError("no node has the slot"), False)] * len(commands)
@@ -191,7 +191,7 @@ class ClusterClient:
             if port:
                 by_port.setdefault(port, []).append(i)
         stale = len(by_port) == 0
-        wait = [["WAIT", replicas, timeout_ms]] if replicas else []
+        wait = [["WAIT", replicas, 500]] if replicas else []
         for port, members in by_port.items():
             try:
                 replies = self.connection(port).pipeline([commands[i] for i in members] + wait, depth=1 << 20)

@@ -74,8 +74,8 @@ def ask(client, kind, key, items):
     return [answer for part in parts for answer in client(f"{kind}.MEXISTS", key, *part)]
 
 
-def insert(server, kind, key, items, size=2000):
-    parts = [items[start : start + size] for start in range(0, len(items), size)]
+def insert(server, kind, key, items):
+    parts = [items[start : start + 2000] for start in range(0, len(items), 2000)]
     for reply in server.client.pipeline([[f"{kind}.INSERT", key, "ITEMS", *part] for part in parts], depth=4):
         assert not isinstance(reply, ReplyError), reply
 

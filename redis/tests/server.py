@@ -259,9 +259,9 @@ class Server:
         wait_until(lambda: self.client.info("persistence", "aof_rewrite_in_progress") == 0 and
                    self.client.info("persistence", "aof_rewrite_scheduled") == 0, "the AOF is written")
 
-    def stop(self, how="NOSAVE"):
+    def stop(self):
         """Ends it as SHUTDOWN does."""
-        self.client.send(["SHUTDOWN", how])
+        self.client.send(["SHUTDOWN", "NOSAVE"])
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:

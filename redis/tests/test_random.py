@@ -176,7 +176,7 @@ class Run:
         """Whether it does not grow, and has room that a batch can fill."""
         return f.is_full() is False and f.expansion == 0 and not f.window and f.capacity <= 300
 
-    def some_items(self, most=12, f=None):
+    def some_items(self, f=None):
         """Items to ask for, or to add to a filter: then now and then as many new ones as just find room, or not."""
         if isinstance(f, Filter) and self.fills(f):
             new = [item for item in ITEMS if not f.copies(item)]
@@ -184,7 +184,7 @@ class Run:
             if self.r.random() < 0.8 and 0 < number <= len(new):
                 return self.r.sample(new, number)
         start = self.r.randrange(len(ITEMS))
-        number = self.r.choice([1, 2, most, most]) if self.r.random() < 0.9 else 290
+        number = self.r.choice([1, 2, 12, 12]) if self.r.random() < 0.9 else 290
         return [ITEMS[(start + self.r.randrange(2) * i) % len(ITEMS)] for i in range(number)]
 
     def add(self, kind, key):
