@@ -6,7 +6,7 @@
  * The compiler includes this header before each source of lib/ (-include).  The header defines the
  * include guards of the headers that it replaces.  So an #include of those has no effect, and the
  * layers above need no change.  A new function of those headers must be added here, or the build
- * fails.  Functions that do nothing are macros.  (Without threads, atomic accesses become plain.)
+ * fails.  Without threads, the compiler itself turns atomic accesses into plain ones.
  *
  * The layers above keep the steps that guard against other threads, as parts of the algorithm.  For
  * instance, an add to a cuckoo filter plans a path, then checks the plan.

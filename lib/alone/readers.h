@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: replaces reclaim.h in a build for one thread (layer1.h), and in a build where no table
- * grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  Releases wait for no readers, so liburcu is not needed.
+ * grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  Memory is released at once, so liburcu is not needed.
  */
 #ifndef TAMIS_LIB_ALONE_READERS_H
 #define TAMIS_LIB_ALONE_READERS_H

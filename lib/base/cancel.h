@@ -11,8 +11,8 @@
 
 /* Disables cancellation, and returns the earlier state for cancellation_restore().  The library
  * calls this before each possible cancellation point: a system call that waits, or a user's
- * function that allocates, reads or writes.  (The user's hash function runs without this call,
- * which would take longer than the hash.  So the hash function must not end the thread.) */
+ * function that allocates, reads or writes.  (A user's hash function runs with cancellation
+ * enabled: this call takes longer than a hash.  So the function must not end the thread.) */
 static inline int cancellation_disable(void)
 {
   int before;

@@ -16,10 +16,10 @@ __extension__ typedef unsigned __int128 uint128;
 /* FORCE_INLINE marks a function that is always inlined.  So the compiler makes special code for
  * each constant argument, such as the shape of a Bloom filter.  The functions to which the marked
  * function passes the constant are marked, too: clang inlines less than gcc does, and a real call
- * would copy the geometry.  Some builds do not force the compiler to inline.  Without optimisation,
- * constants save nothing.  With coverage or AddressSanitizer, more copies of a function would take
- * long to compile.  TAMIS_ONE_COPY is defined by tests that replay races, by builds for
- * ThreadSanitizer, and by programs that want a small library (script/amalgamate). */
+ * would copy the geometry's struct.  Some builds do not force the compiler to inline.  Without
+ * optimisation, constants save nothing.  With coverage or AddressSanitizer, more copies of a
+ * function would take long to compile.  TAMIS_ONE_COPY is defined by tests that replay races, by
+ * builds for ThreadSanitizer, and by programs that want a small library (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -33,9 +33,9 @@ __extension__ typedef unsigned __int128 uint128;
 #endif
 
 /* For builds in which the size of the code matters (js/).  With TAMIS_COMPACT, one copy of each
- * function serves all shapes.  Batches, code that is only for tests, and filters that processes
- * share are left out.  With TAMIS_READER, only functions that look keys up in saved filters remain.
- * In a table of functions, NULL stands for each function that is left out. */
+ * function serves all shapes.  Batches, code that is only for tests, and filters shared by
+ * processes are left out.  With TAMIS_READER, only functions that look keys up in saved filters
+ * remain.  In a table of functions, NULL stands for each function that is left out. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -59,8 +59,8 @@ __extension__ typedef unsigned __int128 uint128;
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Makes a pointer in a filter's struct take eight bytes on every machine, so that the size of the
- * filter, and a plan that depends on this size, are the same everywhere. */
+/* Makes a pointer in a filter's struct take eight bytes on every machine, so that filters have the
+ * same sizes everywhere, and the same geometries, which depend on the sizes. */
 #define WIDE _Alignas(8)
 
 /* Returns n, a shift count, in a whole register.  Without this function, clang 14 loads only the

@@ -20,7 +20,7 @@
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
- * or an emulator refuses, the core number in the struct is above that of any core.
+ * or an emulator refuses, the core number in the struct is one that no core has, far above 15.
  */
 #ifndef TAMIS_LIB_CORE_COUNTER_H
 #define TAMIS_LIB_CORE_COUNTER_H
@@ -83,8 +83,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Adds to one of CORE_SHARDS shards, and returns the counter's new value in that shard.  Both adds
- * are release, as in counter.add: on x86, every store is a release. */
+/* Adds to one of CORE_SHARDS shards, and returns the counter's new value in that shard.  The
+ * sequence and the locked add are release, as counter.add: on x86, every store is a release. */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

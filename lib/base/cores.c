@@ -85,7 +85,7 @@ static unsigned least_quota(const char *root, const char *group)
 }
 
 /* The file `membership` has a line "0::GROUP".  A line that does not fit into `line` sets no limit.
- * The array `line` is small, because an add on a small stack may make the first call. */
+ * The array `line` is small, as the first call may come from an add, on a small stack. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];

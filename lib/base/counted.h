@@ -26,7 +26,7 @@
  * when its counter is zero.  Each phase has a new number, so C detects every new phase.
  *
  * Each counter is split into shards, because threads that change one word slow each other down.
- * A reader subtracts from the word to which it has added, so each word is 0 when its readers left.
+ * A reader subtracts from the word to which it added, so a word is 0 once its readers have left.
  */
 #ifndef TAMIS_LIB_COUNTED_H
 #define TAMIS_LIB_COUNTED_H

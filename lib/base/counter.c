@@ -17,7 +17,7 @@
  * thread's last destructor makes the thread's first add, the thread never releases its index.  Then
  * all sums are right, but one more thread has to share shard 0.) */
 
-/* The value of tamis__thread_index if the thread must not get an index again: above any mask. */
+/* The value of tamis__thread_index if the thread must not get an index again: above all indices. */
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
@@ -126,7 +126,7 @@ static void request_index(void)
   unsigned index = acquire_index();
   if (!index)
     return;
-  tamis__thread_index = NEVER; /* pthread_setspecific() may call a malloc() that uses a filter */
+  tamis__thread_index = NEVER; /* pthread_setspecific() may call a malloc() that adds to a filter */
   if (pthread_setspecific(key, &key) == 0)
     tamis__thread_index = index;
   else
@@ -146,8 +146,8 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
          amount;
 }
 
-/* Relaxed, here and in tamis__counter_raise(): no other data depends on these figures.  Both
- * functions make read-modify-writes, because all threads that own no shard share shard 0. */
+/* Relaxed, here and in tamis__counter_raise(): no other data depends on the figures (counter.h).
+ * Both functions make read-modify-writes, because all threads that own no shard share shard 0. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;

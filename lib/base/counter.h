@@ -46,9 +46,9 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
-/* tamis__counter_note() adds 1 to a figure.  tamis__counter_raise() sets a figure below `least` to
- * `least`.  Only slow steps change these figures, and no other data depends on them.  Look-ups may
- * call both: neither gives the thread an index, so neither allocates. */
+/* Only slow steps change a *figure*, a counter on which no other data depends:
+ * tamis__counter_note() adds 1, and tamis__counter_raise() sets a figure below `least` to `least`.
+ * Look-ups may call both functions: neither gives the thread an index, so neither allocates. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
@@ -61,7 +61,7 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 wraps round to 255, the highest mask.) */
+/* As counter_is_owned(), for a mask of 8 bits.  (For index 0, index - 1 is 255, below no mask.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);

@@ -72,7 +72,7 @@ static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *f
   return (size_t) (at - filters);
 }
 
-/* Counts hits.  A word holds eight bytes, each 0 or 1.  The product's highest byte is their sum. */
+/* Counts hits: bytes of 0 or 1.  The multiplication sums eight bytes in the product's top byte. */
 static size_t count(const bool *found, size_t n)
 {
   size_t hits = 0, i = 0;

@@ -54,9 +54,8 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
   return wanted->hash;
 }
 
-/* How a kind searches a block of filters that are alike.  `common` points to values for all
- * filters, which the kind has computed from the first one.  The first filter has the library's
- * hash. */
+/* How a kind searches a block of filters that are alike and use the library's hash function.
+ * `common` points to values for all filters, which the kind has computed from the first filter. */
 struct each_way {
   /* Prefetches what look-ups in a block will read.  If `more` is true, also prefetches the heads of
    * the next block.  Returns false if the filters of the block are not all alike.  `places` keeps

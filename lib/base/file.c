@@ -93,7 +93,7 @@ static int lock(int fd)
 
 /* Returns true if every process that can reach the folder sees this process's locks.  If machines
  * share the folder, a lock may hold on one machine only.  Another machine would then remove a file
- * in use as a leftover.  So returns true only on file systems that machines do not share. */
+ * in use as a leftover.  So returns true only on file systems that machines cannot share. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {

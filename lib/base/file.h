@@ -23,7 +23,7 @@
  *
  * The command-line program writes its output files by these functions, too.
  *
- * All functions are cancellation points.  After an error, errno says why. */
+ * All functions are cancellation points.  After an error, errno has the cause. */
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
 
@@ -88,8 +88,8 @@ void tamis__file_abandon(struct new_file *file);
  * name.  The caller must abandon the file afterwards, even after success. */
 int tamis__file_commit_new(struct new_file *file);
 
-/* The last steps of a commit, for a caller that has synchronised and closed the file.  The first
- * function gives the file its name.  The second synchronises the folder. */
+/* The last steps of a commit, for a caller that has synchronised and closed the file:
+ * tamis__file_take_name() names the file, and tamis__file_sync_name() synchronises the folder. */
 int tamis__file_take_name(struct new_file *file);
 int tamis__file_sync_name(const struct new_file *file);
 

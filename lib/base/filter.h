@@ -21,8 +21,9 @@ enum {
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
   /* In a batch, a key's memory is prefetched this number of keys before it is read.  A core can
-   * wait for fewer lines than that, so it always waits for as many as it can.  The lines are still
-   * in the first-level cache when they are read (docs/reference/performance.md). */
+   * wait for fewer than FILTER_AHEAD cache lines at a time, so it always waits for as many as it
+   * can.  The lines are still in the first-level cache when they are read
+   * (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -70,8 +71,8 @@ enum filter_period {
 };
 
 /* The calls on whole filters.  tamis.c has checked what all kinds require of the options, and the
- * kind checks the rest.  docs/internals/adding-a-kind.md lists the results of refusals, and the
- * figures that `stats` sets. */
+ * kind checks the rest.  docs/internals/adding-a-kind.md lists the errors by which a kind refuses
+ * options, and the figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
@@ -87,9 +88,9 @@ struct filter_kind {
   void (*stats)(const tamis_filter *f, tamis_stats *out);
   /* Changes the periods of a window as `how` says.  NULL: the calls return TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
-  /* Adds at most FILTER_GROUP hashes, and remembers their keys while `periods` more periods run.
-   * If the window has fewer periods, returns TAMIS_EINVAL, even if n is 0.  If this member is NULL,
-   * the calls return TAMIS_EUNSUPPORTED. */
+  /* Adds at most FILTER_GROUP hashes, and remembers their keys during the running period and the
+   * `periods` periods after it.  If `periods` exceeds options.window, returns TAMIS_EINVAL, even if
+   * n is 0.  If this member is NULL, the calls return TAMIS_EUNSUPPORTED. */
   int (*add_for)(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, bool unique,
                  int *results);
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
@@ -103,12 +104,12 @@ struct filter_kind {
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
-  /* The next three members are for filters that processes share.  If they are NULL, the public
-   * calls return TAMIS_EUNSUPPORTED.  `share_new` makes an empty filter in the empty `file`, and
-   * completes `saved`, which has the options, the probe and SAVED_LIVE.  If `file` is NULL,
-   * `share_new` only checks the options, which `create` has already checked except for max_bytes.
-   * `share_open` opens a filter whose header is `saved`.  If `share_open` returns TAMIS_OK, the
-   * filter owns `file`.  `sync` waits until all adds are on the disk. */
+  /* The next three members are for filters shared by processes.  If they are NULL, the public calls
+   * return TAMIS_EUNSUPPORTED.  `share_new` makes an empty filter in the empty `file`, and
+   * completes `saved`, in which the options, the probe hash and the feature SAVED_LIVE are set.  If
+   * `file` is NULL, `share_new` only checks the options, which `create` has already checked except
+   * for max_bytes.  `share_open` opens a filter whose header is `saved`.  If `share_open` returns
+   * TAMIS_OK, the filter owns `file`.  `sync` waits until all adds are on the disk. */
   int (*share_new)(struct saved_head *saved, const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
                     const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
@@ -215,9 +216,8 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
  *   pairs with     operations.swap
  *   makes visible  that keys might be where only the new operations look
  *   if weakened    with acquire, two threads could each add a key, then look up the other's key,
- *                  and both miss: one of them still uses the old operations.  Calls that are
- *                  ordered by other means would see the new ones.  On x86-64 both orders are plain
- *                  loads
+ *                  and both miss: one of them still uses the old operations.  (If a lock orders two
+ *                  calls, acquire is enough.)  On x86-64 both orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {

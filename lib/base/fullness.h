@@ -6,13 +6,13 @@
  * While the mark is valid, an add of a key whose two buckets are full does not search.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
- *      state = SEARCHED                         clears the lane
+ *      state = SEARCHED                         clears the lane of the entry
  *      searches                                 removes the state SEARCHED, and a mark if
  *      replaces SEARCHED by a mark, if          another search is worth while
  *      SEARCHED is still there
  *
- * Only one call at a time makes the search on the left, because it holds a lock: in a cuckoo filter
- * the growth stripe, in a window `opening`.  If the search misses a cleared lane, the call on the
+ * Only one call at a time makes the search on the left, under a lock: the growth stripe in a cuckoo
+ * filter, the lock `opening` in a window.  If the search misses a cleared lane, the call on the
  * right finds SEARCHED or the mark.  The left call writes SEARCHED, then reads buckets; the right
  * call writes a bucket, then reads the state; all these accesses are seq_cst.  So if the search did
  * not see the cleared lane, SEARCHED had been written before the right call read the state.
@@ -64,7 +64,7 @@ typedef _Atomic uint16_t fullness_vacated;
 /* Counts how often memory or lanes outside a segment have become free. */
 typedef _Atomic uint32_t fullness_rooms;
 
-/* *rooms must be zeroed memory.  In tests with small constants, the count will soon wrap round. */
+/* *rooms must be zeroed memory.  In tests, the count begins near its maximum, so it soon wraps. */
 static inline void fullness_begin(fullness_rooms *rooms)
 {
   if (SMALL(false, true))

@@ -37,11 +37,11 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
  *
  * A single bit of the result looks random.  Groups of its bits still show the regularity of regular
  * input, such as consecutive numbers, until the result has been multiplied once more
- * (docs/internals/bloom.md has the measurement).  So the geometries get lines and hash strings from
- * hash_spread(), or from the top of a product.
+ * (docs/internals/bloom.md has the measurement).  So code that needs groups of bits (for lines, for
+ * hash strings) uses hash_spread(), or the top of a product.
  *
- * Both halves of the product are used: the high half brings the input's high bits down, the low one
- * its low bits up.  Two inputs get the same result with probability 2^-64, like random numbers.
+ * Both halves of the 128-bit product are used: the high half brings the input's high bits down, the
+ * low half low bits up.  Two inputs get equal results with probability 2^-64, like random numbers.
  * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
  * Pelle Evensen's "moremur" (2019). */
 #define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)
@@ -70,7 +70,7 @@ static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
                                     hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
 }
 
-/* A checksum of `len` bytes, which is no hash of a key. */
+/* A checksum of `len` bytes.  It is not used to hash keys. */
 static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 {
   return XXH3_64bits_withSeed(data, len, seed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: creates and mends live files, the files of filters that processes share.
+ * Layer 1: creates and mends live files, the files of filters shared by processes.
  */
 #ifndef TAMIS_LIB_LIVE_FILE_H
 #define TAMIS_LIB_LIVE_FILE_H
@@ -30,8 +30,8 @@ struct live_file {
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);
 
 /* After a restart of the machine, the file's counters may be out of date, and reserved space may be
- * lost.  Then the first process that opens the file calls `mend`, while others wait.  *boot, in the
- * file, identifies the start of the machine after which the file was last mended. */
+ * lost.  Then the first process that opens the file calls `mend`, while others wait.  *boot, a word
+ * in the file, identifies the machine's start after which the file was last mended. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context);
 

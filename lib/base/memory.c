@@ -13,7 +13,7 @@ enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* In bytes.  A block of this size or more is not cleared by memset(), because the first access to a
  * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  The block does not come from
- * posix_memalign(), which looks for a larger block.  So posix_memalign() would not reuse a freed
+ * posix_memalign(), which searches for more bytes than it returns, and so cannot reuse a freed
  * block of the same size, such as the block of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
@@ -60,7 +60,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* Refuses unaligned blocks: code relies on cache lines, and on low address bits that are 0. */
+/* Refuses unaligned blocks: code relies on whole cache lines, and on zeros as low address bits. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);

@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The handler
- * in the child initialises the lock, because another thread may have held it at the fork.  The list
- * `owners` must be valid after each step, because the child uses the list. */
+/* A fork waits for no lock (rule R3 in reclaim.c says why): there is no handler in the parent.  The
+ * child's handler initialises the lock, because another thread may have held it at the fork.  The
+ * list `owners` must be valid after each step, because the child uses the list. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
  * thread at a time name an owner; held while the list is changed or an owner is named. */

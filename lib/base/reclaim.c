@@ -5,9 +5,9 @@
  * R1  Nothing that a reader can use is released.  A grace period waits for two sorts of readers:
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It enters and
  *       leaves a read section by one plain store each.  The thread's first call registers it.
- *     - A *counted reader* is counted while it is inside a section (counted.h).  These are threads
- *       that liburcu must not know of: those for which liburcu has no memory (it would end the
- *       process), and all threads of a forked child.  No thread is registered inside a section.
+ *     - A *counted reader* is counted while it is inside a section (counted.h).  It is a thread
+ *       that liburcu must not know of: one for which liburcu has no memory (liburcu would end the
+ *       process), or any thread of a forked child.  No thread is registered inside a section.
  * R2  No call waits for a reader, and no call is a cancellation point.  waiter.lock is held for a
  *     few steps.  While it is held, the library calls nothing that could wait, take another lock or
  *     enter the kernel: not liburcu, not malloc (so not pthread_create), no callback.  Conditions
@@ -98,7 +98,7 @@ static struct counted_readers counted;
 static _Thread_local struct {
   _Atomic uint64_t *counter; /* the counter to which the thread has added 1; NULL: none */
   unsigned depth;            /* the number of sections inside the thread's outermost section */
-  bool inherited;            /* true: the outermost section is registered, from before a fork */
+  bool inherited;            /* true: the outermost section is registered, and was open at a fork */
 } own DIRECT_TLS;
 
 /* Two NULLs.  In threads that are not registered, tamis__reader points to the first; in registered
@@ -118,7 +118,7 @@ static struct urcu_bp_reader **registered_reader(void)
 {
 #ifdef TAMIS_INLINE_READERS
   return urcu_bp_has_sys_membarrier ? &urcu_bp_reader : &tamis__no_reader[1];
-#else /* liburcu's functions find the reader themselves: any pointer but NULL will do */
+#else /* liburcu's functions find the reader themselves: the pointer must only not be NULL */
   static char somewhere;
   static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
   return &known;
@@ -155,8 +155,8 @@ static unsigned own_shard(void)
 }
 
 /* Returns true if the calling thread, which must have been registered, is in a registered section.
- * With TAMIS_INLINE_READERS, takes no lock.  Otherwise liburcu may take its lock, to register an
- * ending thread that is not registered any more. */
+ * With TAMIS_INLINE_READERS, takes no lock.  Otherwise, if the thread is ending and liburcu has
+ * unregistered it, liburcu takes its lock to register the thread again. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -174,7 +174,7 @@ static void leave_counted(void)
 }
 
 /* registered_reader_leave() may end a section that was open at a fork, but does not subtract from
- * the counter.  So the thread subtracts when it next enters a section or uses a backlog. */
+ * own.counter.  So the thread subtracts when it next enters a section or uses a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -223,7 +223,7 @@ enum reader_pause tamis__reader_pause(bool inside)
   return pause;
 }
 
-/* If the process was forked during the pause, a registered section becomes an inherited one. */
+/* A registered section that was paused at a fork becomes an inherited one (own.inherited). */
 void tamis__reader_resume(enum reader_pause pause)
 {
   if (pause == READER_OUTSIDE)

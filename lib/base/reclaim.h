@@ -59,8 +59,8 @@ extern char tamis__readers; /* stands for all readers in TSan, as liburcu has no
  * the memory of filters whose backlog was created before the reader entered. */
 
 /* The pointer *tamis__reader leads to the calling thread's entry in liburcu's registry.  In a
- * registered thread it is liburcu's own variable, otherwise a NULL in tamis__no_reader.  (Each
- * thread finds liburcu's variable once, because that needs a function call into liburcu.) */
+ * registered thread, the pointer is liburcu's variable urcu_bp_reader, otherwise a NULL in
+ * tamis__no_reader.  (A thread looks the variable up once, by a function call into liburcu.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
@@ -176,8 +176,8 @@ struct backlog {
   uint64_t grace_period;
 };
 
-/* Must be called before a filter is created that might get a backlog later: the filter's readers
- * might be inside when the process is forked.  Returns false if there is no memory. */
+/* Registers the handler for forks.  Must be called before a filter is created that might get a
+ * backlog later: its readers might be inside at a fork.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
 /* Returns false if there is no memory. */

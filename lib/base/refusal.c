@@ -56,8 +56,8 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* Says that no capacity is legal with this rate.  (If another field is wrong, too, the text only
- * says that capacity 0 is wrong.  A check with a higher capacity then names the other field.) */
+/* Says that no capacity is legal with this rate.  (If another field is wrong, too, the text names
+ * only the capacity, which is 0.  A check with a higher capacity then names the other field.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {
@@ -74,7 +74,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
     trial.fpp = real_exp(middle);
     *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
   }
-  legal -= 1e-9; /* subtracts more than the bisection's error: the bound may be a round number */
+  legal -= 1e-9; /* more than the bisection's error, which might turn 0.01 into 0.0101 */
   trial.fpp = strtod(text_of_bound(real_exp(legal)).text, NULL);
   if (bytes_for(&trial, &bytes) != TAMIS_OK)
     legal += 1e-9;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the container of a saved filter: a stream of bytes that is written and read once, from
- * its beginning to its end.  docs/reference/format.md describes it.  No code here knows a kind.
+ * its beginning to its end.  docs/reference/format.md describes it.  All kinds share this code.
  *
  *    header | array, with its sums | block | block | ... | trailer
  *
- *   header    the options, the figures, and the geometry in numbers of the kind: 512 bytes
+ *   header    the options, the figures (statistics), and the kind's geometry numbers: 512 bytes
  *   block     at most 1 MiB, with a type and four numbers whose meaning the kind defines
  *   array     a part that look-ups can use where it lies in the file, at a multiple of 4096 bytes;
  *             a sum (a checksum) for each MiB follows it
@@ -96,7 +96,7 @@ enum {
 
 /* Features of a file.  LAYERS: a Bloom filter has several layers.  WINDOW: the filter is a sliding
  * window.  LIVE: processes share the file and change it, so arrays have no sums, and the file has
- * no trailer.  COUNTED: a cuckoo filter that processes can share (window/counted.h). */
+ * no trailer.  COUNTED: a cuckoo filter made for several processes (window/counted.h). */
 #define SAVED_LAYERS UINT64_C(1)
 #define SAVED_WINDOW UINT64_C(2)
 #define SAVED_LIVE UINT64_C(4)
