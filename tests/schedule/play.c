@@ -417,6 +417,7 @@ static void play_row(void **state)
 {
   const struct row *row = *state;
   unsigned first = 0, last = 0;
+  alarm(4 * PATIENCE_SECONDS); /* ends a call that goes round for ever */
   (void) sscanf(row->script, "each %u..%u", &first, &last);
   for (unsigned i = 0; row->on >> i; i++) {
     char hooks[400], *rest = NULL;
@@ -426,6 +427,7 @@ static void play_row(void **state)
         if (!has_word(setups[i].never, hook))
           play_script(row, &setups[i], hook, value);
   }
+  alarm(0);
 }
 
 int run_schedules(const struct setup *all, const struct row *rows, size_t n)
