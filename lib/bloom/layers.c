@@ -171,7 +171,7 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
 }
 
 /* Plans the layer after `full`.  Sets *openers to the number of threads that may create this layer
- * at a time.  Returns TAMIS_OK or TAMIS_EFULL. */
+ * at the same time.  Returns TAMIS_OK or TAMIS_EFULL. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
@@ -190,7 +190,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
     return TAMIS_OK;
   uint64_t used = bytes_of_layers(full), bytes = tamis__bloom_bytes_for(plan);
   /* A second opener may hold another copy of this layer, or still hold a copy of an earlier layer,
-   * which is not larger.  If max_bytes has no room for this copy, there may be only one opener. */
+   * which is not larger.  If max_bytes has no room for two copies, only one opener is allowed. */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
@@ -331,11 +331,11 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* otherwise `full` may still have room */
+    if (!number) /* `number` is not 0 in a union: then `full` may still have room */
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* another opener would allow for one layer, not for several */
+  if (number > full->number + 1U) /* plan_layer() admits two openers if each creates one layer */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -481,9 +481,9 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches one layer after
- * the other, from the newest on, for all keys that are still missing, until the last two layers
- * have found fewer than an eighth of them.  Then searches key by key: faster for absent keys. */
+/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches layer by layer,
+ * newest first, for all missing keys, until two layers in a row have found fewer than an eighth of
+ * them.  Then looks up key by key, which is faster for absent keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);
@@ -491,7 +491,7 @@ static size_t find_group(const struct bloom *first, const uint64_t *hashes, size
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
   size_t missing = n;
-  size_t before = n < 8 ? n : 2 * n, earlier = before; /* `missing`, one and two layers ago */
+  size_t before = n < 8 ? n : 2 * n, earlier = before; /* `missing` before the last 1 or 2 layers */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;

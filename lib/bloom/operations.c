@@ -66,8 +66,8 @@
  * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
  * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
- * only the add that sets a bit in its last gap counts the key.  If no add counts a key, the key
- * counts as hidden by a false positive.
+ * only the add that sets a bit in its last gap counts the key.  A key that no add has counted is
+ * treated like a hidden key, one that was a false positive before.
  */
 #include "bloom/bloom.h"
 
@@ -143,8 +143,8 @@ FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *
                         TAMIS_LAYOUT_BLOCKED);
 }
 
-/* Searches n layers.  The newest layer has the most probes, and comes first.  One in sixty absent
- * keys has its bits in the first two words, so most searches of a layer end after these words. */
+/* Searches n layers, newest first: it has the most probes.  Only one in sixty absent keys has all
+ * bits of its first two words set in a layer, so most searches of a layer end after two words. */
 static bool find_in_common(const struct bloom_row *row, unsigned n, uint64_t mixed)
 {
   const struct common c = common_of(mixed, COMMON_SHAPE);
@@ -172,7 +172,7 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* The type of counting_add_missing() with a constant shape. */
+/* The type of a function that calls counting_add_missing() with a constant shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
@@ -315,7 +315,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 /* ---- the functions of each shape ----
  *
  * SHAPE() makes functions for one constant shape, such as blocked_2x3_contains, so that the
- * compiler makes straight-line code.  The compiler omits functions that no table names.
+ * compiler makes straight-line code.  The compiler omits functions that are in no table.
  *
  * A number of a constant shape may be 0: it is then read from the filter or from a layer's row.
  * `sections` is 0 for more than two sections.  In a compact build all numbers are 0. */
@@ -368,8 +368,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps rare long code apart, so
- * that a unique add of a present key, or a batch by vectors, saves no registers. */
+/* Defines the functions of one shape.  NEVER_INLINE keeps long, rarely used code in functions of
+ * its own: otherwise a unique add of a present key, or a batch by vectors, would save registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \

@@ -10,14 +10,14 @@
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* see blocked_ranges; 0 in the word layouts: geometry.c computes it */
+  double line_deviation; /* see blocked_ranges; 0 for word layouts: geometry.c computes theirs */
   double tries_next;     /* below this rate, plan_any() also tries the shape of the next range */
 };
 
 /* Each range has the shape with the fewest words, of all shapes that need at most 3.5 % more bits
- * than the best shape with as many sections.  `line_deviation` is about the rate of one section at
- * the lower end of the range: its standard deviation, divided by its mean, times the square root of
- * the number of lines (docs/internals/bloom.md). */
+ * than the best shape with as many sections.  `line_deviation` describes how much the rate of one
+ * section differs between filters, at the range's lower end: its standard deviation, divided by its
+ * mean, times the square root of the number of lines (docs/internals/bloom.md). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026, 0},      {0.17, 1, 2, 1, 0.053, 0},       {0.13, 1, 3, 1, 0.079, 0},
     {0.025, 2, 2, 1, 0.126, 0},     {0.006, 2, 3, 1, 0.29, 0},       {0.0006, 3, 3, 1, 0.76, 0},
@@ -44,15 +44,15 @@ static const struct shape_range word_ranges[] = {
 };
 
 /* How the patterns of an added key and of an absent key overlap in a word.  A row stands for pairs
- * of patterns with the same overlap, which are the fraction `probability` of all pairs.  hits[a] is
- * the number of rotations in which the added key sets any of `a` bits of the absent key, on average
- * over all choices of `a` bits.  A row serves all words of a key, which have the same pattern. */
+ * of patterns with the same overlap, the fraction `probability` of all pairs.  hits[a] is the mean
+ * number of rotations (of 64, or 16 with counters) in which the added key sets any of `a` bits of
+ * the absent key, over all choices of these bits.  All words of a key have the same row. */
 struct overlap {
   double probability;
   double hits[4];
 };
 
-/* The most rows for one number of bits.  (There are 64 rotations; with counters, there are 16.) */
+/* The most rows for one number of bits. */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

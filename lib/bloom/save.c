@@ -15,9 +15,9 @@
  *     keys.  The load of a fixed filter estimates from the bits how many other keys the snapshot
  *     has, and lowers the limit of the loaded filter by this number.
  *
- *     Before all else, the save reads whether the filter is full.  If it is not full, the save
- *     omits all marks, because the calls that set them came after the save began.  If it is full,
- *     the save keeps the marks, so refused keys stay refused.
+ *     Before all else, the save reads whether the filter is full.  If it is not, the save omits the
+ *     marks in words (word_layout.h): refused calls set them after the save began.  If the filter
+ *     is full, the save keeps the marks, so refused keys stay refused.
  */
 #include "bloom/bloom.h"
 
@@ -31,13 +31,13 @@
 #include <math.h>
 
 /* Returns the most keys that a filter with `bits` positions can have counted.  A filter with
- * counters has hardly a limit: stuck counters do not show how many copies it has counted. */
+ * counters has practically no limit: stuck counters do not show how many copies it has counted. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The largest sum of UNITED that a filter with `bits` positions can have. */
+/* The largest value of UNITED, summed over all shards, in a filter with `bits` positions. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;
@@ -130,7 +130,7 @@ static struct bloom_sums sums_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
-  /* The sums get limits, as other processes may have written anything into a live layer's tally. */
+  /* The sums are capped, as other processes may have written anything into a live layer's tally. */
   const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
@@ -316,7 +316,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
-  if (missing < 0) /* to add a negative amount subtracts, as unsigned sums wrap */
+  if (missing < 0) /* adding a negative amount subtracts, as unsigned sums wrap */
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);
@@ -324,8 +324,8 @@ void tamis__bloom_count_again(struct bloom *b)
     raise_fullness(b, FULL);
 }
 
-/* Sets the counts of a layer from its tally, and corrects them by its words, because no checksum
- * covers the tally.  So even the words of a mapped filter are read. */
+/* Sets the counts of a layer from its tally.  No checksum covers the tally, so the bits in the
+ * layer's words then correct the counts.  These words are read even if the filter is mapped. */
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -418,8 +418,8 @@ static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloo
   return bytes;
 }
 
-/* The header does not say how full each layer is.  So if there are several layers, the figures
- * assume that each has used up its share of the rate. */
+/* The header does not say how full each layer is.  So if there are several layers, the estimated
+ * rate assumes that each layer has used up its share of the promised rate. */
 int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: creates the file of a Bloom filter that processes share, and opens it.
+ * Layer 2: creates the file of a Bloom filter that several processes share, and opens it.
  *
  * The creator plans all layers that the file may ever have.  A process that opens the file plans
  * nothing: it checks the file's layout once, and then keeps the place of each layer.
@@ -166,7 +166,7 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
   return TAMIS_OK;
 }
 
-/* Reserves the space of the open layers, and corrects their counts by their bits. */
+/* Reserves the space of the open layers, and corrects their numbers of keys by the set bits. */
 static int mend(void *context)
 {
   struct bloom_shared *shared = context;

@@ -16,8 +16,8 @@
 
 /* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
  * keys that unions and intersections brought, as unite.c estimates them.  REFUSED counts refused
- * adds.  In a filter with counters, KEYS counts copies (if the filter is growable), and UNITED is
- * the *rest* (counting_read() in counting.h). */
+ * adds.  In a filter with counters, UNITED is the *rest* (counting_read() in counting.h), and KEYS
+ * counts the copies, unless the filter is fixed: then bloom_long.copies does. */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means
@@ -70,7 +70,7 @@ struct bloom_calls {
  * The struct of a small filter contains its only stripe and its only shard of counters.  No thread
  * owns that shard, so all threads add to it atomically. */
 struct bloom {
-  struct tamis_filter head; /* `more`: NULL if short; if medium, the allocator or NULL */
+  struct tamis_filter head; /* `more`: NULL in short filters; NULL or allocator in medium ones */
   WIDE word *words;
   uint64_t word_count;
   union {
@@ -101,11 +101,11 @@ struct bloom {
   uint8_t one_stripe : 1;      /* the option `stripes` is 1 */
   uint8_t sections : 6;
   uint8_t is_medium : 1; /* this is a struct bloom_medium */
-  uint8_t live : 1;      /* the words and counters are in a file that processes share */
+  uint8_t live : 1;      /* the words and counters are in a file that several processes share */
   uint8_t layout : 3;
   uint8_t bits_per_probe : 3;
   uint8_t limited : 1;            /* the filter is fixed: it refuses keys beyond its capacity */
-  uint8_t bounded : 1;            /* short: the option max_bytes leaves no room for another layer */
+  uint8_t bounded : 1;            /* in a short filter: max_bytes has no room for another layer */
   _Atomic unsigned char fullness; /* enum bloom_fullness; written at most three times */
   _Atomic unsigned char openers;  /* the number of threads that are creating another layer */
   _Atomic uint64_t counts[BLOOM_COUNTERS];
@@ -131,8 +131,8 @@ struct bloom_long {
   WIDE const struct bloom_calls *calls;
   WIDE const struct bloom_row *rows; /* later layer: its own row, then all earlier layers' rows */
   uint64_t capacity;
-  uint64_t closes_at; /* growable: the number of counted keys at which the next layer opens */
-  uint64_t most_keys; /* fixed: the number of keys, counted or united, at which it is full */
+  uint64_t closes_at; /* growable filter: the next layer opens at this sum of KEYS and UNITED */
+  uint64_t most_keys; /* fixed filter: it is full at this sum of KEYS and UNITED */
   uint64_t max_bytes; /* the option `max_bytes`; 0: no limit */
   union {
     struct saved_mapping mapping; /* the file with the words; `at` is NULL if none is mapped */
@@ -154,8 +154,7 @@ struct bloom_long {
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
   _Atomic uint64_t unwatched; /* the complement of the watch_mask; no bit is ever cleared */
-  _Atomic uint64_t boot;      /* first layer only: names the machine's start before the last mend()
-  */
+  _Atomic uint64_t boot;      /* first layer only: the machine's boot at creation or last mend() */
   uint64_t unused[5];
   struct counter_shard shards[CORE_SHARDS];
 };

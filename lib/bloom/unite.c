@@ -51,15 +51,15 @@
  *
  * Union of counters.  The union adds the counters of each word of `from` to the same word of
  * `into`, line by line, under the stripe of the line (counting.h).  If `from` has a key all the
- * time, the union adds the key to `into` when it raises the last of the key's words.  To other
+ * time, the union adds the key to `into` when it raises counters in the key's last word.  To other
  * calls the union looks like plain adds.  If `into` is fixed, the union takes places for all copies
- * of `from` before it changes a counter, and returns TAMIS_EFULL if there are too few places.  At
- * the end, the union corrects this number by the copies that `from` has gained or lost meanwhile.
+ * of `from` before it changes a counter, or returns TAMIS_EFULL if too few are left.  At the end,
+ * the union corrects this number by the copies that `from` has meanwhile gained or lost.
  *
  * The number of keys.  Set bits tell a number of keys: let a be that of `into` before the union, b
  * that of `from`, and u that of `into` after the union.  Then a + b - u keys are in both filters.
- * The union counts the counted keys of `from`, minus these common keys.  This number is exact if
- * `into` is empty, and is always kept within the limits that the new bits give.
+ * The union adds to UNITED the number of keys that `from` has counted, minus these common keys.
+ * This number is exact if `into` is empty, and always within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
  * The union counts the bits of a word before and after its OR on the word.  So bits of adds that
@@ -253,8 +253,8 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   struct estimate e = estimate_keys(&g, census);
   double added = (double) bits * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_shape_bits_per_key(g.shape);
-  /* `from` has counted its keys, so the error of e.b is e.b - keys_from.  Of all pairs of its keys,
-   * the fraction share^2 are pairs of common keys, so e.common has that fraction of the error. */
+  /* The error of e.b, e.b - keys_from, comes from pairs of keys of `from` with equal bits.  In the
+   * fraction share^2 of these pairs both keys are common: so much of the error is in e.common. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -287,7 +287,7 @@ static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t en
 {
   const uint64_t all = brought_keys(into, &u->census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
-  bloom_count(into, UNITED, brought - u->counted); /* a negative amount wraps, as does the sum */
+  bloom_count(into, UNITED, brought - u->counted); /* a negative amount subtracts, as sums wrap */
   u->counted = brought;
   (void) tamis__bloom_watch(into);
 }
@@ -449,7 +449,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = set_bits_sum(&census.b) - set_bits_sum(&census.added),
                  keys = (uint64_t) ceil(common - 0.5);
-  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* so that keys_tell_bits() is false */
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* not 0, or bits_set() would return 0 */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);
@@ -457,7 +457,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   return TAMIS_OK;
 }
 
-/* Returns true if `bits` has all bits of `other`.  With counters: if no counter of it is lower. */
+/* Returns true if no bit (with counters: no counter) is lower in `bits` than in `other`. */
 static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
 {
   if (!bloom_counts(b))

@@ -28,8 +28,8 @@
  *     filter became full, and is about to set the key's bits.  P and R meet only in the key's word,
  *     so this word decides:
  *
- *        P   replaces the word by one with the key's bits, if the word has not changed since P
- *            read it (compare-and-swap)
+ *        P   sets the key's bits in the word, if the word has not changed since P read it
+ *            (compare-and-swap)
  *        R   first sets the word's mark by an OR
  *
  *     No call changes a word with a mark.  If the mark comes first, P's compare-and-swap fails.  P
@@ -37,9 +37,8 @@
  *     with the bits, and R returns TAMIS_PRESENT.  A refused call takes effect when it sets or
  *     reads the mark.
  *
- *     Marks are set only when the filter is FULL, which is final.  Look-ups and figures skip marks.
- *
- *     In a filter that grows, TAMIS_EFULL is final for the reason that layers.c gives.
+ *     Marks are set only when the filter is FULL, which is final.  Look-ups and statistics ignore
+ *     marks.  In a filter that grows, TAMIS_EFULL is final for the reason that layers.c gives.
  *
  * [D] No call takes a lock or waits.
  *
@@ -62,7 +61,8 @@ static inline bool word_lookup(const word *at, uint64_t mask)
 
 /* ---- adds ----
  *
- * These return TAMIS_PRESENT if the key was present.  If `unique` is set, TAMIS_EFULL is final. */
+ * Each of these functions returns TAMIS_PRESENT if the key was present, but word_add_growable()
+ * returns TAMIS_OK to a plain add.  If `unique` is set, TAMIS_EFULL is final. */
 
 /* Adds to a fixed filter, which refuses keys past its capacity. */
 static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)

@@ -69,12 +69,12 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
 }
 
 /* Returns 0 only if no lane matches.  Takes half as many steps as bucket_match().  Every entry in
- * `value` must know at least one bit.
- *
- * In each lane, `differs` - `unknown` has the known bits that differ from `entry`.  This value is 0
- * if the lane matches or is empty.  Only then does the subtraction of 1 borrow, and set the lane's
- * highest bit.  `& ~differs` excludes the lanes in which `differs` has the highest bit: the entry
- * differs in that bit, or the lane is empty.
+ * `value` must know at least one bit.  In each lane, `unknown` has the marker and the bits below it
+ * (in an empty lane, all bits); it is 0 if entries do not age.  `differs` also has the bits in
+ * which the lane differs from `entry`.  So `differs` - `unknown` is 0 if the lane matches or is
+ * empty.  Only then does the subtraction of 1 borrow, and set the lane's highest bit.  `& ~differs`
+ * excludes lanes in which `differs` has the highest bit: the entry differs in that bit, or the lane
+ * is empty.
  *
  * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
  * unknown, so the value in the next lane is even.  An even value borrows only if it is 0, whether 1

@@ -7,9 +7,9 @@
  * An add of x adds an entry that matches x, or a counted copy of one.  A remove of x takes out a
  * matching entry or counted copy.  So each add or remove of x changes count(x) by one.  Moves,
  * splits, folds and new generations do not change count(x).  An add of another key y changes
- * count(x) only if y's entry matches x.  In a join entries lose a known bit, so more of them may
- * match x.  count(x) is never less than the number of copies of x that were added and not removed,
- * because each of these copies has an entry or a counted copy of its own ([E] in snapshot.c).
+ * count(x) only if y's entry matches x.  When segments join, entries lose a known bit, so more
+ * entries may match x.  count(x) is never less than the number of copies of x that were added and
+ * not removed: each of these has an entry or a counted copy of its own ([E] in snapshot.c).
  *
  * [K] If the key is absent, the call takes no lock: its look-up misses, and the call takes effect
  *     when the look-up does ([D] in lookup.c).

@@ -6,9 +6,9 @@
  *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ hash secret
  *
  * A filter is small if its first generation has a single root with few buckets.  The block of a
- * small filter contains the segment of that root, and a single shard of counters, which all threads
- * share.  An allocator and a hash function take memory only if they are the user's own.  Filters
- * that are not small have their directory, counters and segments in separate blocks.
+ * small filter contains the segment of that root, its *home* (unless the filter is mapped), and a
+ * single shard of counters, which all threads share.  Only the user's own allocator and hash
+ * function take memory.  Other filters have directory, counters and segments in separate blocks.
  */
 #include "cuckoo/create.h"
 

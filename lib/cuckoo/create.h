@@ -7,7 +7,8 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes of a struct filter_more (if `own_hash`), of only a tamis_allocator, or of neither. */
+/* A struct filter_more's bytes if `own_hash`; a tamis_allocator's if only `own_allocator`; else 0.
+ * */
 uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */
@@ -15,7 +16,7 @@ uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t mor
 
 /* Creates a filter whose first generation still lacks its segments and, with several roots, its
  * directory.  After an error, returns NULL with the reason in *result.  If `apart` is set, the
- * segments are in a mapped file, so the filter's block has no home. */
+ * segments are in a mapped file, so the filter's block has none. */
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_options *o,
                                    const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
                                    int *result);

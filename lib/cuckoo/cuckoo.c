@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the cuckoo filter as a kind: its sizes, creation and statistics.  table.h shows its
- * structures, and the purpose of each file.
+ * Layer 2: the cuckoo filter as a kind (struct filter_kind): sizes, creation and statistics.
+ * table.h shows the filter's structures, and the purpose of each file.
  */
 #include "cuckoo/cuckoo.h"
 
@@ -51,8 +51,8 @@ static uint64_t more_bytes(const tamis_options *o)
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
 
-/* To plan a small filter takes far longer than the other steps of its creation.  Programs with
- * thousands of filters create them with the same options, so a memo keeps plans. */
+/* Planning a small filter takes far longer than the other steps of its creation.  Programs with
+ * thousands of filters create them with the same options, so a cache (struct memo) keeps plans. */
 static int plan(const tamis_options *o, struct cuckoo_geometry *out)
 {
   static struct memo memo;
@@ -63,8 +63,8 @@ static int plan(const tamis_options *o, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call of cuckoo_shards() reads system files about the cores.  Made here, the call
-     * does not become the longest step of a small filter's growth. */
+    /* The first call of cuckoo_shards() reads system files about the cores.  If it were not made
+     * here, it would be the longest step of a small filter's growth. */
     (void) cuckoo_shards(out);
   }
   return result;

@@ -9,12 +9,12 @@
  *                └───┬───┘   │    │    └────────┬────────┘
  *    depth           2       3    3             1
  *
- * The number of an array's entry is the first k bits of its keys' fingerprints, followed by their
- * class.  The entry leads to the segment of these keys; several entries lead to a segment that has
- * split less often.  As the filter grows and shrinks, a new array of twice or half the size
- * replaces an array (growth.c).
+ * The number of an entry in its array consists of the first k bits of its keys' fingerprints, and
+ * of the keys' class, a bit (geometry.h).  The entry leads to the segment of these keys; several
+ * entries lead to a segment that has split fewer than k + 1 times.  As the filter grows and
+ * shrinks, a new array of twice or half the size replaces an array (growth.c).
  *
- *    index:  root · the first D bits of the path                  (geometry.h)
+ *    index:  root · the first D bits of the path        (D, path: geometry.h)
  *
  * An index is a position in the directory that does not depend on the size of the root's array.
  * A segment of depth d has 2^(D - d) consecutive indices.
@@ -65,7 +65,7 @@ directory_publish(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* Returns the array that a root's word leads to, or NULL.  Sets *bits to the array's k, or to 0. */
+/* Returns the array that a root's word leads to, or NULL.  Sets *bits to its k, or to 0. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);
@@ -208,7 +208,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
-/* Returns the word with a root's mark.  The words with marks follow the words of the roots. */
+/* Returns the word with a root's mark (see MARKED_ROOTS).  Such words follow the roots' words. */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
@@ -313,7 +313,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* equals shape.shift; the compiler loads fixed_shift earlier */
+  shape.shift = g->fixed_shift; /* the same value as g->shape.shift, but loaded earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
@@ -359,8 +359,8 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
                       pair->fingerprint, cuckoo_class(g, pair->fingerprint));
 }
 
-/* Returns true if the directory still leads to the pair.  A caller that is not a reader must hold a
- * growth stripe of the index.  (Then the array of an unchanged root's word still exists.) */
+/* Returns true if the directory still leads to the pair.  The caller must be a reader, or hold a
+ * growth stripe of the index: then the array still exists if the root's word is unchanged. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

@@ -10,9 +10,9 @@
  *
  * The prefetching does not affect the answers, because each look-up reads the directory again.
  * Then it reads the stripe, the buckets and, after a miss, the number of generations, in the order
- * of lookup_fast.c.  A filter of several generations has other operations, so it is never alike.
- * If a filter opens its second generation during the call, the general path (lookup.c) repeats a
- * look-up that missed.
+ * of lookup_fast.c.  A filter of several generations has other operations, so it is not one of the
+ * *alike* filters (struct cuckoo_alike).  If a filter opens its second generation during the call,
+ * the general path (lookup.c) repeats a look-up that missed.
  *
  * The look-ups of one contains_block() share a read section, which is short and never waits.
  */
@@ -57,7 +57,7 @@ static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuc
   reader_leave(token);
 }
 
-/* Looks up a key whose root has no segment or split segments.  The caller is a reader. */
+/* Looks up a key whose root has no segment or has segments that split.  The caller is a reader. */
 static NEVER_INLINE bool contains_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   const struct bucket_pair pair = pair_at(&alike->g, cuckoo_generation(c, 0), alike->address);

@@ -18,7 +18,7 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
-/* Copies the flag of from->copying into `to`, and adds 1 / `part` of its number (segment.h). */
+/* Adds the flag in from->copying (segment.h), and 1 / `part` of its number, to to->copying. */
 static void inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
   uint32_t copying = atomic_load_explicit(&from->copying, memory_order_relaxed);

@@ -8,8 +8,8 @@
 enum {
   /* A fold releases the stripes after this many buckets: they take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes */
-  MANY_COPIES = 8        /* plus this many lanes, plus the lanes of false positives */
+  MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes, */
+  MANY_COPIES = 8        /* and in 8 more lanes, and in as many more as false positives take */
 };
 
 /* ---- how many copies there are ---- */

@@ -38,7 +38,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
 /* Appends a generation to a filter of n generations, and gives the filter the operations of the
- * general path.  The caller must hold `opening`, unless no other thread uses the filter. */
+ * general path.  The caller must hold cuckoo.opening, unless no other thread uses the filter. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has done so.  The new generation has the
@@ -53,14 +53,14 @@ int tamis__generation_open(struct cuckoo *c, const struct generation *full,
 /* Destroys a generation that no other thread uses. */
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 
-/* ---- the growth: what a filter needs from its first growth on ---- */
+/* ---- struct cuckoo_growth: what a filter needs once it has begun to grow ---- */
 
-/* If a growable filter has no growth, creates it.  Returns TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
- * The caller must hold cuckoo.own_growth if the filter has no growth and other threads may use it.
- * (If two threads created the growth at the same time, max_bytes could make both fail.) */
+/* Creates the struct if a growable filter lacks it.  Returns TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
+ * The caller must hold cuckoo.own_growth if the struct is missing and other threads may use the
+ * filter.  (If two threads created structs at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
-/* Destroys the growth, if it exists.  The caller must first destroy the backlog and generations. */
+/* Destroys the struct, if it exists.  The caller must first destroy the backlog and generations. */
 void tamis__growth_destroy(struct cuckoo *c);
 
 #endif

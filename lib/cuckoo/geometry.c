@@ -21,7 +21,7 @@ enum {
   NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
   SURE_DEPTH = SMALL(7, 4),   /* limit_depth() lowers no depth limit below this one */
   MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
-  MIN_VARYING_BITS = 4,       /* the number of bits of an entry that never become prefix */
+  MIN_VARYING_BITS = 4,       /* splits leave each entry at least this many bits */
   NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
 };
 /* The fraction of the remaining rate that one generation may use.  The first generation gets most
@@ -48,7 +48,7 @@ static unsigned width_number(unsigned width)
   return i;
 }
 
-/* Returns the load factor of full segments: higher in a fixed filter, which searches thoroughly. */
+/* The load factor of full segments: higher in fixed filters, whose searches visit more buckets. */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
   return tamis__table_load(g->shape.lanes, !g->shape.ages);
@@ -104,7 +104,7 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  * `bits` bits matches the key with probability 2^-bits.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * An entry of age a knows a bits less than a new one, so it matches 2^a times as many keys.  A
+ * An entry of age i knows i bits fewer than a new one, so it matches 2^i times as many keys.  A
  * split by a fingerprint bit leaves half of the entries in each child, where an entry matches twice
  * as often.  So the entries that were added at depth j add the same to the rate at any later depth.
  * If n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
@@ -262,13 +262,13 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * X > F, a growable filter splits the segment, so its plan only keeps X > F rare.  A fixed filter
  * refuses a key, so its plan gives X > F at most the probability `load_early`. */
 
-/* A normally distributed number is 4.75 deviations below its mean with probability 10^-6.  So in
- * one growable filter in a million, F is so low that the only segment splits early.  The plan
- * ignores buckets that get more keys than lanes.  They make 4 of 10^5 filters for 12 keys at a rate
- * of 1e-4 split early, and fewer filters of other sizes and rates. */
+/* A normally distributed number is 4.75 standard deviations below its mean with probability 10^-6.
+ * So in one growable filter in a million, F is so low that the only segment splits early.  The plan
+ * ignores buckets that get more keys than lanes.  Because of them, 4 of 10^5 filters with capacity
+ * 12 and rate 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
-/* The mean m of X with a reserve of five deviations: m + 5 sqrt(deviation^2 + m) = full. */
+/* The mean m of X (above) that leaves 5 standard deviations: m + 5 sqrt(deviation^2 + m) = full. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
@@ -291,12 +291,12 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
 }
 
 /* The largest mean m at which any of s = n / m segments gets too many of n keys (X > F) with at
- * most the probability `load_early`.  F has mean `full`, deviation d.  For any t > 0,
+ * most the probability `load_early`.  F has mean `full`, standard deviation d.  For any t > 0,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
- *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
+ *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)     (E: mean)
  *
- * The divisor is valid because no density of X - F is above the largest of F, 1 / (d sqrt(2 pi)).
+ * The divisor is valid as the density of X - F is at most the greatest of F, 1 / (d sqrt(2 pi)).
  * For each t, the loop computes the s for which this t is best (the bound's derivative is 0).
  * Source: Bahadur and Rao, "On deviations of the sample mean", Ann. Math. Stat. 31, 1960 */
 static double mean_of_many(double full, double deviation, double keys)
@@ -342,16 +342,16 @@ static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
   g->root0_bits = bits_for(g->first_roots);
   derive_sizes(g);
   unsigned depth = g->shape.width - 1U - MIN_VARYING_BITS;
-  /* The bytes of the directory entries of a root that has grown. */
+  /* The bytes of a root's directory entries, once its segments have split. */
   double directory = 8.0 * (double) (1u << (depth < SURE_DEPTH ? depth : SURE_DEPTH));
   if (!g->shape.ages)
     directory = 8;
   return roots * ((double) cuckoo_segment_bytes(g) + directory);
 }
 
-/* Chooses the number and size of segments.  A smaller size must save 0.3 % of the bytes of the best
- * larger size.  Sizes above the usual one are tried only if all smaller sizes have too many bucket
- * pairs with more keys than lanes. */
+/* Chooses the number and size of segments.  A size is chosen only if it takes 0.3 % fewer bytes
+ * than the best larger size.  Sizes above the usual one (`largest`) are tried only if, in all
+ * smaller sizes, too many bucket pairs would get more keys than lanes. */
 static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry best = {0}, candidate = *g;
@@ -371,10 +371,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit further than the rate requires, if one hash then suffices, which makes
- * look-ups faster, or if segments have few buckets, so that most bytes are headers and directory
- * (later generations have larger segments).  If the new limit excludes the uneven split, the first
- * split becomes uneven or, if the rate forbids this, the last split. */
+/* Lowers the depth limit further than the rate requires, in two cases.  If one hash then suffices,
+ * look-ups are faster.  If segments have few buckets, most bytes are headers and directory (later
+ * generations have larger segments).  If the new limit excludes the uneven split, the first split
+ * becomes uneven or, if the rate forbids an uneven first split, the last split. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -432,7 +432,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* After many removes, `bits` may be fewer than cuckoo_geometry_may_follow() requires. */
+  /* After many removes, so few `bits` may be planned that cuckoo_geometry_may_follow() is false. */
   unsigned known = cuckoo_least_bits(&g), least = cuckoo_least_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);

@@ -14,8 +14,8 @@
  *         fingerprint: all bits that follow
  *
  *    index  = root · the first D bits of the path     (in the directory; D: the greatest depth)
- *    path   = the first P bits of the fingerprint · class · the fingerprint's other bits
- *    lower  = pair            upper = M/2 + (pair xor g)         (the two buckets, of M = 2^(m+1))
+ *    path   = the first P bits of the fingerprint · class · its other bits         (P: see below)
+ *    lower  = pair      upper = M/2 + (pair xor g)     (two of M = 2^(m+1) buckets; g: see below)
  *    entry  = w - 1 bits of the fingerprint, which follow the prefix of the segment
  *
  * The first generation may have any number of roots, so capacities are not rounded up.
@@ -26,14 +26,14 @@
  * bucket, as in partial-key cuckoo hashing.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * The class of a key is another bit of the same hash.  The *uneven split* is the split of a segment
- * of depth P.  It separates the keys by class and moves no bit of the fingerprint into the prefix.
- * One class has 41 % of the keys, so segments of the two classes later split at different times
- * (geometry.c).  In the first generation the children may have wider lanes than the parent.
+ * The class of a key is a bit computed from the same bits as g.  It is 1 for 41 % of the keys.  The
+ * *uneven split* is the split of a segment of depth P.  It separates the keys by class and moves no
+ * bit of the fingerprint into the prefix.  As one class is smaller, segments of the two classes
+ * later split at different times (geometry.c).  In generation 0 the children may have wider lanes.
  *
- * So an entry, in any generation, matches all keys whose hash string begins with the bits that the
- * entry knows.  Of two entries that match a key, the entry that knows more bits matches a subset of
- * the keys that the other entry matches.
+ * The root, lower bucket, prefix and known bits of an entry are the first bits of a hash string.
+ * The entry matches all keys whose hash string begins with these bits.  Of two entries that match a
+ * key, the one that knows more bits matches a subset of the keys that the other one matches.
  */
 #ifndef TAMIS_LIB_CUCKOO_GEOMETRY_H
 #define TAMIS_LIB_CUCKOO_GEOMETRY_H
@@ -61,7 +61,7 @@ enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is un
 struct cuckoo_geometry {
   struct lane_shape shape; /* the lanes of segments whose depth is at most `uneven_at` */
   uint64_t first_roots;    /* the number of roots of the first generation */
-  /* The bits of root0.  As many of the lowest bits of hash × first_roots are not random. */
+  /* The number of bits of root0, and of lowest bits of hash × first_roots that are not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* the number of bits of root after root0 (k) */
   uint8_t pair_bits;       /* the number of bits of pair (m) */
@@ -104,11 +104,11 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
  * false if no plan makes this geometry. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
-/* The lowest rate above `rate` that allows a plan with narrower lanes, or 1 if no rate does.  If
- * `rate` is 0, the result is the lowest rate that can be planned. */
+/* The lowest rate above `rate` that allows narrower lanes than `rate` does, or 1 if no rate does.
+ * If `rate` is 0, the result is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
-/* The load factor of full segments: this function returns its mean, the next one its deviation. */
+/* The mean load factor of full segments, and the standard deviation of their load factor. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
@@ -132,7 +132,7 @@ static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
-/* The bytes of a small filter's home.  In a fixed filter they are rounded up, as in saved files. */
+/* The bytes of a small filter's home, its only segment; if fixed, rounded up, as in saved files. */
 static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
@@ -188,7 +188,7 @@ static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uin
   return index >> g->depth_limit;
 }
 
-/* The first n bits of x as a number; n is 0 to 63.  (The shifts are by 1 and 63 - n.) */
+/* The first n bits of x as a number; n is 0 to 63.  (C does not define x >> (64 - 0).) */
 static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 {
   return x >> 1 >> (~shift_count(n) & 63);
@@ -245,7 +245,7 @@ struct cuckoo_address {
   bool class;
 };
 
-/* The product of the first w - 1 bits of the fingerprint and 2^64 over the golden ratio contains
+/* 2^64 / the golden ratio.  Its product with the first w - 1 fingerprint bits (w: see above) gives
  * the class, and the mask that leads from one bucket to the other.  Source: Knuth, TAOCP 3, 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
@@ -282,7 +282,7 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 }
 
 /* The hash string from the fingerprint on, for a geometry that needs a second hash.  The second
- * hash replaces the lowest bits of hash × first_roots, which follow from root0 and the higher bits.
+ * hash replaces the lowest bits of hash × first_roots, which root0 and the higher bits determine.
  * Not inlined, or the compiler would compute the second hash in every look-up. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
@@ -369,7 +369,7 @@ struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
                                         uint64_t lower, uint64_t fingerprint);
 
 /* Returns the entry that knows the first `known` bits of a fingerprint in a segment of this depth.
- * If a new entry knows fewer bits, returns the new entry. */
+ * If an add would write an entry that knows fewer bits, returns that entry. */
 static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fingerprint,
                                     unsigned known, unsigned depth)
 {
