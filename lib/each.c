@@ -15,7 +15,7 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* Loads the pointer once: other operations might follow, whose `contains_each` is NULL. */
+  /* Loads the pointer once: another thread may replace it by one whose `contains_each` is NULL. */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);

@@ -159,7 +159,7 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
   return true;
 }
 
-/* Says how to add the keys of a batch.  If `unique` is true, add only absent keys. */
+/* How to add the keys of a batch.  If `unique` is true, only absent keys are added. */
 struct how {
   bool unique, ends;
   unsigned periods; /* if `ends` is true: how many periods the keys are remembered */

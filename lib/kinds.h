@@ -23,9 +23,9 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 /* Returns the kind that implements `kind` for shared filters without a window, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
+struct saved_reader;
 /* Reads the header of a saved filter, and completes saved->options.  Returns TAMIS_ECORRUPT if the
  * file names no known kind, and TAMIS_EUNSUPPORTED if the kind lacks a feature of the file. */
-struct saved_reader;
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out);
 
@@ -34,8 +34,8 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Returns true if this build cannot create a filter with these options.  No table grows in the
- * one-file library (script/amalgamate) if it is built without liburcu. */
+/* Returns true if this build cannot create a filter with these options.  The one-file library
+ * (script/amalgamate), built without liburcu, has no growable cuckoo filters or windows. */
 static inline bool left_out(const tamis_options *o)
 {
 #ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
@@ -62,7 +62,7 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Functions of saved.c that all saves and loads use.  tamis__read_load_options() copies those
+/* These functions of saved.c serve all saves and loads.  tamis__read_load_options() copies those
  * options of a load that both the program and the library know, and checks them. */
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);

@@ -61,7 +61,7 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
 }
 
 /* Sets *out to the saved filter's kind.  In a build without windows, a saved window gets the kind
- * without a window, whose `features` lack SAVED_WINDOW: returns TAMIS_EUNSUPPORTED. */
+ * without a window.  This kind lacks SAVED_WINDOW, so the function returns TAMIS_EUNSUPPORTED. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -81,7 +81,7 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
   return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
-/* Reads a filter, and no byte after it.  A kind->load() that fails keeps no memory. */
+/* Reads a filter, and no byte after it.  If kind->load() fails, it has released its memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -129,7 +129,7 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
 }
 
 /* Checks the arrays of a mapped filter by a second load of the mapping, unless the first load has
- * checked them.  Otherwise a save would write correct checksums for damaged bits. */
+ * checked them.  Without this, a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

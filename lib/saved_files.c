@@ -63,7 +63,7 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
-/* Loads a filter that processes share.  Other processes might change the file during a load.  So
+/* Loads the file of a shared filter.  Other processes might change this file during a load.  So
  * this function opens the filter, saves it to memory, and loads the saved copy. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
@@ -163,7 +163,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* NULL, or a filter that ends before the file ends */
+    tamis_destroy(*out); /* *out is NULL, or a filter after which the file has bytes */
     *out = NULL;
   }
   close(fd);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions on filters that processes share.
+ * Layer 3: the public functions on shared filters.
  *
- * The library writes a new file completely under another name, then links the path to it.  The link
- * fails if the path exists.  So only one of several processes creates the file, and no process sees
- * an unfinished file.  A file that exists but is empty is filled in place, under its lock.
+ * The library writes a new file completely, then gives it the path as a name.  This fails if the
+ * path exists.  So only one of several processes creates the file, and no process sees an
+ * unfinished file.  If a file exists but is empty, the library locks it and fills it in place.
  *
  * Each function disables cancellation, because its system calls can be cancellation points.
  */
@@ -90,7 +90,7 @@ static int read_options(const tamis_options *options, struct wanted *w)
   but_max_bytes.max_bytes = 0;
   result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
   if (w->options.window || w->options.kind == TAMIS_CUCKOO)
-    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* neither windows nor cuckoo filters have a layout */
+    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* the kind has no layouts; its files say BLOCKED */
   return result;
 }
 
@@ -121,8 +121,8 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* if true, `wanted` = 0 accepts every `found` */
-    const char *const *words; /* the texts of the values in messages; NULL: digits */
+    bool any;                 /* if true and `wanted` is 0, `found` may have any value */
+    const char *const *words; /* names of the values, for messages; NULL: shown as numbers */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},
                  {"growable", a->growable, b->growable, false, truths},
@@ -201,7 +201,7 @@ static bool is_new(struct shared_file *file)
   if (!file->size || (tamis__shared_file_read(file, begin, sizeof begin, 0) == TAMIS_OK &&
                       !memcmp(begin, SAVED_UNFINISHED, sizeof begin)))
     return true;
-  (void) tamis__shared_file_look(file); /* reads the size again, which might just have changed */
+  (void) tamis__shared_file_look(file); /* reads the size again: a process may have changed it */
   return false;
 }
 
@@ -274,7 +274,7 @@ static int create_file(const struct wanted *w)
 
 static int open_path(const struct wanted *w, struct shared_file *file)
 {
-  enum { TRIES = 8 }; /* repeats if another process removes the file before it is opened */
+  enum { TRIES = 8 }; /* attempts: another process may remove the file before it is opened */
   int result = TAMIS_OK;
   for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
     if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
@@ -339,7 +339,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
   return UNCANCELLED(open_shared(&w, options, out));
 }
 
-/* Checks whether a file could be created or, unless NULL, whether `found` could be filled. */
+/* Checks whether the file `found` could be filled; if NULL, whether a file could be created. */
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;

@@ -6,7 +6,7 @@
  * A page for Prometheus lists metric after metric, each with the samples of all filters.  So the
  * library reads the figures of all filters before it writes the page.
  *
- * Both calls disable cancellation, because the user's function might be a cancellation point.
+ * Both public functions disable cancellation: the user's function might be a cancellation point.
  */
 #include "base/cancel.h"
 #include "base/memory.h"
@@ -205,7 +205,7 @@ static size_t sequence_length(const char *text)
   bool outside = u[0] > 0xf4 || (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
                  (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f);
   for (size_t i = 1; i < length; i++)
-    if ((u[i] & 0xc0) != 0x80) /* true for the final NUL, too: nothing after it is read */
+    if ((u[i] & 0xc0) != 0x80) /* also true for the final NUL, so no byte after it is read */
       return 0;
   return outside ? 0 : length;
 }

@@ -76,8 +76,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The size of tamis_options in the first version with this soname, in bytes.  A program built
-   * with that version has no more room, so tamis_options_init() writes only these bytes. */
+  /* The size of tamis_options in the first version with this soname, in bytes.  Programs built with
+   * that version have a struct of this size, so tamis_options_init() writes no more. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 

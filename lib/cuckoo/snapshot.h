@@ -18,9 +18,9 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes wait for the last piece */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer are returned only after the last piece */
 
-/* A list element with a removed key. */
+/* A removed key that a snapshot has noted: an element of a list. */
 struct snapshot_note {
   struct snapshot_note *next;
   uint64_t hash; /* the mixed hash of the key */
@@ -58,14 +58,14 @@ struct cuckoo_snapshot {
   /* The indices below final[i] were copied while generation i was the newest generation. */
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
-  /* Written under c->snapshots_lock by the same thread and by removes: */
+  /* Written under c->snapshots_lock by the thread that takes the snapshot, and by removes: */
   struct snapshot_note *notes; /* a list */
   size_t noted;                /* the number of notes in the list */
   bool refused;                /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
-  plane read;                              /* in a mapped filter, the segment's counts */
+  plane read;                              /* mapped filter: duplicate counts read from the file */
   struct snapshot_piece copied;            /* the next piece; not ready if its geometry is NULL */
 };
 
@@ -81,8 +81,8 @@ void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
 
-/* Positions a reader at the blocks of counts that follow a segment in a mapped file.  The reader
- * allocates nothing, and need not be closed. */
+/* Positions a reader at the blocks of duplicate counts that follow a segment in a mapped file.  The
+ * reader allocates nothing, so the caller need not close it. */
 int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *file,
                          const struct cuckoo_geometry *g, const struct segment *segment);
 
@@ -91,16 +91,16 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
  * The caller must hold a stripe of the key's bucket pair in `generation`, and have checked under it
  * that the segment has not left.  For a join, it must hold all stripes of both segments. */
 
-/* Whether any snapshot is being taken.  Relaxed: a snapshot enters c->snapshots before it takes the
- * stripes of a segment.  If the snapshot has copied the caller's segment, the caller took its
- * stripe later, and so sees the snapshot.  Otherwise the snapshot needs nothing from the caller. */
+/* Whether any snapshot is being taken.  A relaxed load is enough, as a snapshot enters c->snapshots
+ * before it takes the stripes of a segment.  A caller that takes a stripe after the snapshot has
+ * copied the segment sees the snapshot.  Until then, the snapshot needs nothing from the caller. */
 static inline bool has_snapshots(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
 }
 
-/* Tells the snapshots that a remove takes a copy of a key from this generation.  Moves a note from
- * *notes to each snapshot that needs one.  If *notes is too short, only returns false. */
+/* Tells the snapshots of a remove in `generation`: moves a note from *notes to each snapshot that
+ * needs one.  If *notes has too few notes for this, changes nothing and returns false. */
 bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash, struct snapshot_note **notes);
 
@@ -109,7 +109,7 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
 void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
 /* Whether the snapshots let a writer add to a segment of an older generation, or join two segments.
- * `range` has the index of the added key, or the indices of both segments. */
+ * `range` is the directory index of the added key, or the indices of both segments. */
 bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
                                  struct directory_range range);
 

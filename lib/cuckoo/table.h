@@ -52,7 +52,7 @@ struct segment {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
   uint8_t depth;   /* the number of splits between the root's first segment and this one */
-  bool class;      /* the class of all its keys; used only after the uneven split */
+  bool class;      /* the class (0 or 1) of all its keys; unused before the uneven split */
   fullness_vacated vacated; /* base/fullness.h describes `vacated` and `fullness` */
   fullness fullness;
   plane duplicates; /* the duplicate counts; changed under duplicates_lock */
@@ -60,7 +60,7 @@ struct segment {
    * change or a copy of them, and while memory for them is allocated.  A split or a join reads them
    * under all stripes of the segment instead. */
   _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
-  _Atomic uint32_t copying; /* the number of lanes that copies take, and a flag: see segment.h */
+  _Atomic uint32_t copying; /* how many lanes copies of keys have taken, and a flag: segment.h */
   _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */
   struct slab *slab;        /* NULL: the segment has no slot in a slab */
 };
@@ -78,7 +78,7 @@ enum { DIRECTORY_ENTRY_BYTES = 8 }; /* on every machine, whatever the width of a
 enum { GROWTH_STRIPES = 16 };
 
 /* ENTRIES is the number of lanes in use, and DUPLICATES the number of counted copies.  The other
- * counters are statistics of the whole filter.  The first generation has them (cuckoo_note()). */
+ * counters are statistics of the whole filter, in the first generation only (cuckoo_note()). */
 enum generation_counter {
   ENTRIES,
   DUPLICATES,
@@ -91,7 +91,7 @@ enum generation_counter {
 
 /* A block of slots for segments.  The slots follow the struct in memory. */
 struct slab {
-  /* The neighbours in the list of slabs that have a free slot. */
+  /* This slab's neighbours in the list of slabs that have a free slot. */
   _Alignas(64) struct slab *next;
   struct slab *previous;
   struct slabs *of;     /* the slabs of the generation */
@@ -105,23 +105,23 @@ struct slab {
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
-  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held meanwhile. */
+  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held for this. */
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
   uint64_t allocated; /* the number of slabs that were ever allocated */
   /* The members from here on do not change after the first segment is created. */
   uint64_t slot_bytes;  /* the bytes of a segment */
   unsigned slots;       /* the number of slots in a slab; 0: the generation uses no slabs */
-  uint32_t stripe_mask; /* the stripe_mask of the segments */
+  uint32_t stripe_mask; /* the number of stripes of each segment, minus 1 */
   /* The planned bytes of the whole filter (tamis_bytes_for()), or 0 if its plan has no slabs. */
   uint64_t planned;
-  uint64_t large; /* beyond its plan, a filter allocates slabs only if it has this many bytes */
+  uint64_t large; /* a filter beyond its plan allocates slabs only from this many bytes on */
 };
 
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  uint64_t unused[2];                  /* keeps the size, which is part of numbers in saved files */
+  uint64_t unused[2];                  /* padding: saved numbers include the struct's size */
   directory_entry entry[];
 };
 
@@ -129,14 +129,14 @@ struct directory_array {
  * size, which is even; an array is retired with its size plus RETIRED_ARRAY, which is odd. */
 enum { RETIRED_ARRAY = 1 };
 
-/* In memory, a struct slabs follows (if `has_slabs`), then the root's word (of a single root). */
+/* In memory, a struct slabs follows if `has_slabs`; then, if there is one root, the root's word. */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
-  /* LOCK cuckoo.own_growth (order 1): in the first generation, replaces cuckoo.growth while the
-   * filter has no struct cuckoo_growth; held like cuckoo.growth, and to create the struct. */
+  /* LOCK cuckoo.own_growth (order 1): in the first generation, replaces cuckoo.growth until there
+   * is a struct cuckoo_growth; held like cuckoo.growth, and while this struct is created. */
   struct lock own_growth;
   uint8_t counter_mask; /* the number of shards, minus 1 */
   uint8_t number;       /* 0 for the first generation, 1 for the second, and so on */
@@ -172,9 +172,8 @@ struct cuckoo_growth {
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
    * while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
-  /* The geometry of the first generation's segments after the uneven split, and their number. */
-  struct cuckoo_geometry after;
-  _Atomic uint64_t after_segments;
+  struct cuckoo_geometry after;    /* geometry of generation 0's segments after the uneven split */
+  _Atomic uint64_t after_segments; /* the number of these segments */
   _Atomic uint64_t splits, joins;
   _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a call may see this late */
   _Atomic bool united;  /* a union has begun: see is_skewed() in growth.c */
@@ -199,7 +198,7 @@ struct cuckoo {
   };
   WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list; it changes under snapshots_lock */
   _Atomic unsigned generations;
-  fullness_rooms rooms; /* the number of times that memory has become free: base/fullness.h */
+  fullness_rooms rooms; /* how often memory has become free: see base/fullness.h */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
@@ -349,7 +348,7 @@ static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* The value of a counter, or 0 if the sum of its shards is negative, because it missed an add. */
+/* A counter's value, or 0 while the sum of its shards is negative because the sum misses an add. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -425,8 +424,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* Do what tamis__segment_wait() does, for two stripes or one.  The second function is for a caller
- * that holds the first stripe.  If they return false, the caller holds no stripe. */
+/* Wait like tamis__segment_wait(), for both stripes or, if the caller holds the first, for the
+ * second.  If they return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
@@ -447,7 +446,7 @@ FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *
                                uint64_t b)
 {
   uint64_t i = a & g->stripe_mask, j = b & g->stripe_mask;
-  uint64_t first = i < j ? i : j, second = i ^ j ^ first; /* the maximum, without a branch */
+  uint64_t first = i < j ? i : j, second = i ^ j ^ first; /* `second` is the larger of i and j */
   struct stripe *stripes = segment_stripes(segment);
   if (__builtin_expect(!stripe_trylock(&stripes[first]), 0))
     return tamis__segment_wait_both(g->shape.ages, segment, &stripes[first], &stripes[second]);
@@ -520,7 +519,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Returns true if no search should be made for a copy that gets neither a lane nor a count. */
+/* Returns true if a copy that finds no free lane and cannot be counted gets no search for room. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

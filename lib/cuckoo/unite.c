@@ -7,7 +7,7 @@
  * the other.  So two unions in opposite directions do not wait for each other.
  *
  * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys.  In `into`
- * it becomes the same prefix, or a shorter one if a new entry in its place would know fewer bits.
+ * it becomes the same prefix, or a shorter one if new entries of `into` know fewer bits there.
  * These rules apply to any two generations:
  *
  *    1. The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits
@@ -28,23 +28,23 @@
  * same bucket if it can.  So a union of an empty filter with one of the same options is a copy, and
  * always finds room.  If `into` lacks a generation of `from`, the union opens one like it.
  *
- * [A] No false negative.  In the snapshot, each key has an entry of its own, and this entry is in
- *     `into` when the union returns.  Keys of `into` keep their entries.  A remove takes the
- *     longest match, as always, and the argument in remove.c needs only that entries are prefixes,
- *     not which filter they come from.
+ * [A] No false negative ([A] in lookup.c).  In the snapshot, each key has an entry of its own, and
+ *     this entry is in `into` when the union returns.  Keys of `into` keep their entries.  A remove
+ *     takes the longest match, as always, and the argument in remove.c needs only that entries are
+ *     prefixes, not which filter they come from.
  *
- * [B] One winner.  The union writes an entry under both stripes of its pair.  A unique add of a key
- *     that the entry stands for holds the stripes of the key's pair in every generation that the
- *     add has seen.  So the add finds the entry, or has won before the union wrote it.  (If the
- *     union opened the entry's generation after the unique add read the number of generations, the
- *     add has won before the generation was opened.)
+ * [B] One winner ([B] in insert.c).  The union writes an entry under both stripes of its pair.  A
+ *     unique add of a key that the entry stands for holds the stripes of the key's pair in every
+ *     generation that the add has seen.  So the add finds the entry, or has won before the union
+ *     wrote it.  (If the union opened the entry's generation after the unique add read the number
+ *     of generations, the add has won before the generation was opened.)
  *
- * [F] Duplicates.  The union counts copies only with an entry that is a prefix of the incoming
- *     entry.  An entry that knows more bits might not match the key.
+ * [F] Duplicates ([F] in insert.c).  The union counts copies only with an entry that is a prefix of
+ *     the incoming entry.  An entry that knows more bits might not match the key.
  *
- * Removes.  Meanwhile the snapshot notes the keys that are removed from the copied part of `from`.
- * At the end, when all entries are there, the union removes these keys from `into`.  An earlier
- * remove might take the entry of another key y, and leave an entry that does not stand for y.
+ * Removes.  During the union, the snapshot notes the keys that are removed from the copied part of
+ * `from`.  When all entries are there, the union removes these keys from `into`.  An earlier remove
+ * might take the entry of another key y, and leave an entry that does not stand for y.
  *
  * The union plans rate and room before it changes anything: see unite_plan.c.
  *
@@ -147,7 +147,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
       cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies + 1);
-    if (result != TAMIS_EFULL || !room) /* TAMIS_EFULL: try the free lane */
+    if (result != TAMIS_EFULL || !room) /* if it cannot be counted, the copy gets the free lane */
       return result;
   }
   if (!room)
@@ -279,8 +279,8 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 
 /* ---- the union ---- */
 
-/* Adds all entries, and then removes the keys that were removed meanwhile.  (After an error, `into`
- * may lack entries of these keys.) */
+/* Adds all entries, then removes from `into` the keys that calls have removed from `from`
+ * meanwhile.  (After an error it removes none, because `into` may lack entries of these keys.) */
 static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct snapshot_piece piece;

@@ -3,20 +3,20 @@
  * Layer 2: plans a union before anything is changed.
  *
  * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
- * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum of these
- * over its entries is at most the rate.  The plan of a generation assumes that keys are added one
- * by one: the more keys there are, the more its segments have split, and the more bits a new entry
- * knows.  The *share* of n keys is the rate that a plan allows for the first n keys (share_of()).
- * Two filters of n keys each may together have twice the share of n keys, which is more than the
- * share of 2n keys.  So the union adds what its entries need beyond their share to the *excess* of
- * `into`.  The planned rates of all generations and the excess together never exceed the promised
- * rate:
+ * present with probability 2^-S / R, where R is the number of roots of the first generation.  So a
+ * filter keeps its rate if the sum of these probabilities for its entries is at most the rate.  The
+ * plan of a generation assumes that keys are added one by one: the more keys there are, the more
+ * its segments have split, and the more bits a new entry knows.  The *share* of n keys is the rate
+ * that a plan allows for the first n keys (share_of()).  Two filters of n keys each may together
+ * have twice the share of n keys, which is more than the share of 2n keys.  So the union adds what
+ * its entries need beyond their share to the *excess* of `into`.  The planned rates of all
+ * generations and the excess together never exceed the promised rate:
  *
- *    Before it begins, the union sums up the rate of the entries of `from`.  Their excess must fit
- *    into half of the rate that the plans of the generations leave.  If it does not, the union
- *    lowers the split limit of the newest generation, and so its planned rate.  If that is not
- *    enough, the union is refused: filters that have used up their rates have no union that keeps
- *    the rate.  At the end, the union corrects the excess for the entries that it has added.
+ *    Before it begins, the union sums up the rate of the entries of `from`.  The excess of these
+ *    entries must fit into half of the rate that the plans of the generations leave.  If it does
+ *    not, the union lowers the split limit of the newest generation, and so its planned rate.  If
+ *    that is not enough, the union is refused: filters that have used up their rates have no union
+ *    that keeps the rate.  At the end, the union corrects the excess for the entries it has added.
  *
  * Room.  Entries that know too few bits for newer generations need room in older ones.  A census
  * counts the entries for each number of known bits.  The union is refused before it begins if the
@@ -80,8 +80,8 @@ static bool has_all_roots(const struct generation *generation)
 }
 
 /* The number of entries that a generation can take before the first segment is full, if all
- * segments have this depth.  (They get different numbers of keys.  After the uneven split, the
- * first full segment has the larger class.) */
+ * segments have this depth.  (Segments get different numbers of keys.  After the uneven split, the
+ * first segment to become full has the larger class.) */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
   const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its part of the keys: 2 - sqrt(2) */
@@ -116,7 +116,7 @@ static unsigned depth_for(const struct generation *generation, double keys)
   return depth;
 }
 
-/* The share of `keys` keys: the rate of a generation that has split only as these keys need it. */
+/* The share of `keys` keys: the rate of a generation that has split no deeper than they require. */
 static double share_of(const struct generation *generation, double keys)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -143,7 +143,7 @@ static unsigned depth_now(const struct generation *generation)
 }
 
 /* The depth that the newest generation of `into` will reach: its segments split as deep as those of
- * `from`, and as the entries need it. */
+ * `from`, and as deep as the entries require. */
 static unsigned deepest(const struct cuckoo *from, const struct union_plan *plan)
 {
   const struct generation *newest = plan->newest;
@@ -244,7 +244,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
   struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
-  int result = tamis__growth_provide(into); /* for the excess and its lock */
+  int result = tamis__growth_provide(into); /* which holds the excess and the lock `opening` */
   growth_unlock(held);
   if (result != TAMIS_OK)
     return result;
@@ -270,5 +270,5 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   if (failed && more <= cuckoo_rate_left(c, cuckoo_generations(c)))
     atomic_store_explicit(&plan->newest->split_limit, (uint8_t) former, memory_order_relaxed);
   lock_release(&growth->opening);
-  fullness_count(&c->rooms); /* full marks end: the rate left may allow a generation */
+  fullness_count(&c->rooms); /* full marks become invalid: a new generation may now be possible */
 }

@@ -43,12 +43,12 @@ struct survey {
 
 struct union_plan {
   double excess;           /* the excess (unite_plan.c) that the union adds */
-  double former, reserved; /* the excess of `into`, without and with the member `excess` */
+  double former, reserved; /* the excess of `into`, before and after the union reserves `excess` */
   double rate;             /* the rate of the generations that the union will open */
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each of them will receive */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* how many entries each generation of `into` will get */
 };
 
 /* Checks whether the union is possible, and reserves the excess that it adds.

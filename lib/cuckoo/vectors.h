@@ -2,11 +2,11 @@
  *
  * Layer 2: batches of look-ups in a cuckoo filter with one generation, eight keys at a time.
  *
- * The answers are those of lookup.c: the same atomic loads read directory entries, versions and
- * words, one key after the other, as base/vector.h says.
+ * The answers are those of lookup.c, because the same atomic loads read directory entries, versions
+ * and words, one key after the other (base/vector.h).
  *
- *    vector_prepare_pairs()    the steps of pair_find_with() and lookup_prepare()
- *    vector_lookup_pairs()     the steps of lookup_finish()
+ *    vector_prepare_pairs()    does the steps of pair_find_with() and lookup_prepare()
+ *    vector_lookup_pairs()     does the steps of lookup_finish()
  *
  * These steps serve the usual case.  A key is not in the usual case if an entry left a bucket
  * between the reads, or if its segment was marked or is missing.  With such a key, all eight
@@ -21,7 +21,7 @@
 #ifdef TAMIS_VECTORS
 
 struct cuckoo_keys {
-  vector stripe, lower, upper; /* addresses of the upper bucket's stripe and of the two words */
+  vector stripe, lower, upper; /* addresses: stripe of the upper bucket; words of both buckets */
   vector entry;                /* the entry that an add would write, repeated in each lane */
   vector_lanes absent;         /* the set of keys that have no segment */
   vector_lanes after;          /* the set of keys whose segment comes from the uneven split */

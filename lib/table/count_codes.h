@@ -4,7 +4,7 @@
  *
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
- *     code      b->bits bits for each lane: the count, or 0 for no count and for an exception
+ *     code      the count of one lane, or 0 if the lane has no count or its count is an exception
  *     exception | position of the lane | count |.  The exceptions are sorted by position.
  *
  * counts.h explains counts, codes and exceptions.  The functions here read and write single
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  /* Bits of the count in an exception of 32 bits, or of 64.  The other bits are the position. */
+  /* The bits of a count in exceptions of 32 and of 64 bits.  The other bits hold the position. */
   COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };

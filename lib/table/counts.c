@@ -139,7 +139,7 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
   code_write_rest(&writer);
 }
 
-/* Returns true if a block can be encoded in place.  A block whose own counts are the source is
+/* Returns true if a block can be encoded in place.  If the counts come from the block itself, it is
  * first copied to the stack, so it must be small.  (With counts below 2^7, it is.) */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
@@ -167,7 +167,7 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Keeps the old block if the counts fit into it and a new block would not be much better. */
+/* Encodes the counts in the old block if they fit and a new block would not be much better. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare)
 {
@@ -203,7 +203,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Returns true if so few lanes have exceptions that room for more takes less than wider codes. */
+/* Returns true if exceptions are so few that room for more takes fewer bytes than wider codes. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
@@ -266,7 +266,7 @@ static void drop_exception(struct count_block *b, size_t positions, size_t i)
   b->exceptions--;
 }
 
-/* Returns true if the count needs no exception, because it is 0 or has a code. */
+/* Returns true if the count needs no exception, and so no slot, because it is 0 or has a code. */
 static bool has_no_slot(const struct count_block *b, uint64_t count)
 {
   return !count || code_for(b, count);
@@ -310,7 +310,7 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
   }
   put(b, positions, i, from, to);
   if (to < from)
-    b->refused = 0; /* the next request may be for a smaller block */
+    b->refused = 0; /* forgets the refused size: the next block may be smaller */
   b->live = (block_figure) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
@@ -328,7 +328,7 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
   struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
-  if (more >> 63) /* `more` is negative: the next request may be smaller */
+  if (more >> 63) /* `more` is negative, so the next block may be smaller */
     b->refused = 0;
   uint64_t old = code_get(b, i);
   if (!old && b->exceptions) {

@@ -17,7 +17,7 @@
  * bytes.  A block with few counts has a width of 0: it has no codes, only exceptions.  A block is
  * encoded again when another exception does not fit, and after many changes.
  *
- * A lower count never takes more room than a higher one, so a remove never needs memory.
+ * A block needs no more bytes when one of its counts is lowered, so a remove never needs memory.
  *
  * The caller must serialize the calls, and provide the functions that allocate memory.
  */
@@ -90,7 +90,7 @@ static inline size_t counts_positions(const struct table_counts *d)
 struct counts_source {
   /* all counts, by index; NULL: the counts are in the other members */
   const uint64_t *array;
-  /* the block that the counts are read from, perhaps of another table; NULL: all counts are 0 */
+  /* the block to read the counts from, which may be another table's; NULL: all counts are 0 */
   const struct count_block *block;
   const uint64_t *count; /* replaces the count that `block` has at index `at`; may be NULL */
   size_t at;

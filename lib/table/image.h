@@ -2,12 +2,12 @@
  *
  * Layer 1: the words and the counts of a table in a file (docs/reference/format.md).
  *
- * A word is written as a number of 64 bits, in an array or in a block.
+ * A word is written as 64 bits: in a block if a cuckoo filter can grow, otherwise in an array.
  *
  * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
- * words.  A count is written as two numbers.  The first says how many lanes lie between the
- * previous count's lane (or the block's beginning) and this count's lane.  The second is the count.
- * Each byte of a number holds seven of its bits, the lowest bits first.  All bytes but the last one
+ * words of the table.  A count is written as two numbers.  The first says how many lanes lie
+ * between the previous count's lane (or the block's beginning) and this count's lane.  The second
+ * is the count.  Each byte of a number holds seven bits, the lowest first.  All bytes but the last
  * have the highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
@@ -18,13 +18,13 @@
 #include "table/plane.h"
 
 enum {
-  /* A block of counts.  `meanings`: the table's number, index of the block's first word, 0, 0. */
+  /* A block of counts.  Its four `meanings`: the table's number, its first word's index, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),        /* the number of words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* the most numbers in a block of a row */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* most numbers in one block of a row (a list of them) */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
-  /* The most bytes of a count in a block: there, the first of its numbers has at most 3 bytes. */
+  /* The most bytes of a count in a block, where its number of skipped lanes has at most 3 bytes. */
   IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 
@@ -53,7 +53,7 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);
 
-/* Returns true if a block has this type, these meanings, and n words. */
+/* Returns true if a block has the given type, the given four numbers `meanings`, and n words. */
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
                      const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
 
@@ -76,7 +76,7 @@ static inline unsigned char *number_put(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Reads the number at *at, and advances *at.  Returns false if it is invalid or does not end. */
+/* Reads a number, and advances *at.  Returns false if the number is invalid or cut off by `end`. */
 static inline bool number_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
 {
   *out = 0;
@@ -118,7 +118,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes that were read last are not a valid count */
 };
 
-/* Reads from offset `from` on.  `next` is what counts->next was when counts->size was `from`. */
+/* Reads from byte `from` on.  `next` is the value of counts->next when counts->size was `from`. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -140,8 +140,8 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
   return !r->wrong;
 }
 
-/* Reads all counts, and calls `give` for each block of `lanes` lanes in which a lane has a count.
- * `give` gets the block's first lane, and all its counts in an array that `give` may change. */
+/* Reads all counts.  For each block of `lanes` lanes in which a lane has a count, calls `give` with
+ * the number of its first lane and an array of its lanes' counts, which `give` may change. */
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);
@@ -169,14 +169,14 @@ struct image_table {
   const uint64_t *words;
   uint64_t n;          /* how many words the table has */
   uint64_t table;      /* the table's number */
-  uint64_t first, end; /* of the block that was read last: its first word, and the word after it */
+  uint64_t first, end; /* first word of the block read last, and the word after that block */
 };
 
 /* Reads the next block if it is a block of counts, otherwise returns TAMIS_ABSENT. */
 int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out);
 
-/* Returns true if all `counts` are valid and belong to lanes in use.  Adds them to *copies. */
+/* Returns true if all `counts` are valid and belong to lanes in use.  Adds their sum to *copies. */
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
@@ -190,7 +190,7 @@ static inline int image_load_counts(struct saved_reader *r, struct image_table *
 }
 
 /* Loads all counts of a table into the plane *p, which no other thread may use yet.  If p is NULL,
- * only checks the counts.  If `memory` refuses, returns TAMIS_ENOMEM. */
+ * only checks the counts.  If memory is refused, returns TAMIS_ENOMEM. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies);
 

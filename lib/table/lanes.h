@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: lanes, the equal parts of a 64-bit word in which buckets keep their entries.
+ * Layer 0: lanes, the equal parts of a 64-bit word that hold entries: b lanes of w bits each.
  *
  *     63                                                             0
  *    ┌──┬─────────────────────┬─ ─ ─ ─ ─┬─────────────────────┐
- *    │ 0│    lane b - 1       │         │       lane 0        │    b lanes of w bits
+ *    │ 0│    lane b - 1       │         │       lane 0        │
  *    └──┴─────────────────────┴─ ─ ─ ─ ─┴─────────────────────┘
  *
  * An empty lane is 0.  A lane in use is not 0.
@@ -14,7 +14,7 @@
  * every width and number of lanes.  If the lanes take only a part of the word, the functions ignore
  * the bits above them.
  *
- * Source: Warren, "Hacker's Delight", 6-1 (zero bytes in a word), here for lanes of any width
+ * Source: Warren, "Hacker's Delight", 6-1 (zero bytes in a word)
  */
 #ifndef TAMIS_LIB_LANES_H
 #define TAMIS_LIB_LANES_H
@@ -74,7 +74,7 @@ static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
-/* The bucket's value with the entry in the lowest lane of the set `empty`, which must not be 0. */
+/* The bucket's value after `entry` is put into the lowest lane of the non-empty set `empty`. */
 static inline uint64_t lanes_fill_first(const struct lane_shape *s, uint64_t value, uint64_t empty,
                                         uint64_t entry)
 {
@@ -86,8 +86,8 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* Does what lanes_count() does: the highest lane of the product is the sum of all lanes.  (This is
- * faster on a processor that has no instruction to count bits.) */
+/* Does what lanes_count() does, by a multiplication: the highest lane of the product is the sum of
+ * all lanes.  (This is faster on a processor without an instruction to count bits.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &
@@ -100,9 +100,9 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The set of lanes that are not 0.  `units` has one bit in each lane, and lower bits of the lane
- * are ignored.  `below` is a mask of the other bits of each lane, except the highest.  If a lane of
- * `value` has any bit of this mask, the sum carries into the lane's highest bit.  No carry leaves a
+/* The set of lanes that are not 0.  `units` has one bit in each lane; the bits below it are
+ * ignored.  `below` masks the bits from this one up to the second highest.  If a lane of `value`
+ * has any bit of this mask, adding `below` carries into the lane's highest bit.  No carry leaves a
  * lane, because `below` excludes the highest bits. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
@@ -128,8 +128,8 @@ static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, u
 
 /* ---- sums ----
  *
- * To count the lanes in use in many buckets, add up results of lanes_as_ones(), which have a 1 in
- * each lane in use, then call lanes_sum().  No lane overflows in up to LANES_ROWS additions. */
+ * lanes_as_ones() returns the number 1 in each lane in use.  To count the lanes in use in up to
+ * LANES_ROWS buckets (more may overflow a lane), add up these words, then call lanes_sum(). */
 enum { LANES_ROWS = 128 };
 
 static inline uint64_t lanes_as_ones(const struct lane_shape *s, uint64_t value)

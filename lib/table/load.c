@@ -33,14 +33,14 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
 }
 
 /* A set of buckets is overfull if it gets more keys than it has lanes, however empty the other
- * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, on average m.  A
+ * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, with mean m.  A
  * key has both buckets in a given set of i lower and j upper buckets with probability ij / M^2, and
- * k = (i + j) b + 1 keys are too many for the set.  By a union bound over all sets of buckets and
- * all sets of k keys, the expected number of overfull sets is at most (C: binomial coefficients)
+ * k = (i + j) b + 1 keys are too many for the set.  A union bound over all sets of buckets and of k
+ * keys limits the expected number of overfull sets to the sum over i and j of (C: binomials)
  *
  *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  where the mean of C(n, k) is at most m^k / k!
  *
- * The sums end at FEW, because the measured load factors include the effect of larger sets. */
+ * i and j are at most FEW, because the measured load factors include the effect of larger sets. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean)
 {
   enum { FEW = 3 };

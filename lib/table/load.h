@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* A table of fixed size is planned so that only 1 seed in 10^9 makes it refuse a key below its
- * capacity.  Half of this, load_early, is for low load factors, and half for overfull buckets. */
+/* A fixed table is planned so that only 1 seed in 10^9 makes it refuse a key below its capacity.
+ * Half of this probability, load_early, is for low load factors, half for overfull buckets. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */

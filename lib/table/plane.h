@@ -25,7 +25,7 @@ struct plane_size {
  * orders all uses of the struct.
  *
  * A caller that holds only the lock of a bucket may only compare the pointer with NULL.  If a lane
- * of the bucket has a count, the caller finds a pointer: the count was set under the bucket's lock,
+ * of the bucket has a count, the pointer is not NULL: the count was set under the bucket's lock,
  * after the struct was created, and the struct exists while any lane has a count. */
 static inline struct table_counts *plane_counts(const plane *p)
 {

@@ -7,7 +7,7 @@
 #define TAMIS_LIB_PUT_H
 
 enum {
-  NO_ROOM = 100, /* both buckets are full, but moves, or growth, might make room */
+  NO_ROOM = 100, /* both buckets are full; moving entries or growing the filter might make room */
   MARKED_FULL,   /* both buckets are full, and the segment is marked as full */
   RETRY,         /* try again: data that the attempt has read has changed, or room was made */
   FROZEN,        /* windows: the segment is being copied, so its entries must not move */

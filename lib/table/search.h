@@ -24,10 +24,10 @@
 #include <stddef.h>
 
 enum {
-  /* More buckets would fill a table better, but take longer (docs/internals/cuckoo.md). */
+  /* With more, a search would find room more often, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* How many steps a thorough search goes further after its search in breadth has found no room.
-   * (One if buckets have more than SEARCH_FEW_LANES lanes.)  More steps would need much stack. */
+  /* How many steps a thorough search goes beyond its breadth-first search (one step if buckets have
+   * more than SEARCH_FEW_LANES lanes).  More steps would need much stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, 512 buckets give paths of 8 moves. */
@@ -75,7 +75,7 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* read by search_trace(); later, an add may renew its stamp */
+  uint32_t entry; /* as search_trace() read it; in a window, an add may renew its stamp later */
   unsigned lane;  /* lane of the bucket `from` */
 };
 
@@ -90,8 +90,8 @@ FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct sear
   return k->empty(t, k->load(t, bucket)) != 0;
 }
 
-/* Looks for a bucket with an empty lane one step beyond bucket number `parent`, which is full, and
- * records the bucket as number `at`.  Returns `at`, or SEARCH_NO_ROOM. */
+/* Looks for a bucket with an empty lane among those to which the entries of the full bucket number
+ * `parent` lead.  Records that bucket as number `at`.  Returns `at`, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searched *t,
                                  struct search *search, unsigned parent, unsigned at)
 {
@@ -105,7 +105,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond bucket number `parent`.  The steps get numbers `at` and `at` + 1. */
+/* Searches two steps beyond bucket `parent`, and records their buckets as `at` and `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {
@@ -119,7 +119,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth from bucket number `first` on; the entries of earlier ones were followed. */
+/* Searches in depth from each bucket whose entries were not all followed: from `first` on. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -174,8 +174,8 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
 
 /* Writes the moves that lead to bucket number `room`, from that bucket back to one of the key's
  * buckets.  The search has not recorded entries, so this function reads them again.  If a lane now
- * has another entry, which does not lead to the next bucket, the path gets no moves.  Returns false
- * if the path is too long. */
+ * has an entry that does not lead to the next bucket, the path gets no moves, and the result is
+ * true.  Returns false if the path is too long. */
 FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
                                const struct search *search, unsigned room, struct cuckoo_path *path)
 {
@@ -197,7 +197,7 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
 }
 
 /* Plans a path.  Returns false if there is no path, or if it is too long.  If the path has no
- * moves, another thread has made room or changed an entry on it, and the caller must try again. */
+ * moves, another thread has made room or changed an entry on the path: try again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)
 {

@@ -18,8 +18,8 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Opens a smaller layer if the newest one is too large both for the keys at the end of this period
- * and for those at the end of the period before. */
+/* Opens a smaller layer if the newest one is too large for the keys that are present now, and also
+ * for those at the end of the previous period. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -59,7 +59,7 @@ static void give_number(struct window *w, uint64_t number)
 }
 
 /* Ends n periods.  If n is above G + 1, ends only G + 1 of them, which forgets all keys, and gives
- * the new period the number that it would have after n. */
+ * the new period the number that it would have if all n had ended. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: a bucket of a sliding window, as the value of a 64-bit word, or of half of one.
+ * Layer 0: a bucket of a sliding window, as the value of a 64-bit word, or of half of one.  A lane
+ * of the bucket has f bits of a fingerprint and e bits of a *stamp*:
  *
  *                                   ╱       lane        ╲
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
- * table/lanes.h defines lanes and sets of lanes.  The entry in a lane has f bits of a fingerprint,
- * which are not all 0, and a *stamp* of e bits.  In a window of G periods, the stamp is a number
- * from 1 to G + 2.  It names the period of the key's last add, or an earlier period if the key is
- * to be forgotten earlier (insert.c).  G + 1 stamps name periods that are remembered.  One stamp is
- * *dead*: an entry with the dead stamp is forgotten, and its lane counts as free.
+ * table/lanes.h defines lanes and sets of lanes.  The fingerprint bits are not all 0.  In a window
+ * of G periods, the stamp is a number from 1 to G + 2.  It names the period of the key's last add
+ * or, for a key to be forgotten sooner, an earlier period (insert.c).  G + 1 stamps name remembered
+ * periods.  One stamp is *dead*: its entries are forgotten, and their lanes count as free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */
@@ -130,18 +130,18 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
 /* Returns 0 if no lane has the fingerprint and a live stamp.  `pattern` has the fingerprint and the
  * dead stamp in each lane.  Bits above the lanes are ignored.
  *
- * 1. A lane with the fingerprint and a live stamp: the xor with the pattern leaves 0 in the bits of
- *    the fingerprint, and 1 to 2^e - 1 in those of the stamp.  Subtracting 1 leaves the
+ * 1. In a lane with the fingerprint and a live stamp, the xor with the pattern leaves 0 in the bits
+ *    of the fingerprint, and 1 to 2^e - 1 in those of the stamp.  Subtracting 1 leaves the
  *    fingerprint's bits 0.  Subtracting the lane's unit then borrows, and so sets the lane's
  *    highest bit.
  * 2. In any other lane, the highest bit is set afterwards only if it was set before.
- * 3. A lane with the fingerprint and the dead stamp: subtracting 1 makes the lane all ones, and
- *    borrows 1 from the next lane.  If the next lane had the same fingerprint, the look-up would
- *    miss it.  So of the lanes of a key's two buckets only one may have a given fingerprint, live
- *    or dead.
+ * 3. In a lane with the fingerprint and the dead stamp, the xor is 0.  Subtracting 1 makes the lane
+ *    all ones, and borrows 1 from the next lane.  If the next lane had the same fingerprint, the
+ *    look-up would miss it.  So of the lanes of a key's two buckets only one may have a given
+ *    fingerprint, live or dead.
  *
- * The result may also include a lane whose fingerprint differs from the key's in the lowest bit: a
- * lane with the dead stamp, or the lane after that of case 3.  Such a lane matches this fingerprint
+ * The result may also include a lane whose fingerprint differs from the key's in the lowest bit, if
+ * the lane has the dead stamp or follows a lane of case 3.  Such a lane matches this fingerprint
  * instead of its own, so the false-positive rate is no higher. */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)

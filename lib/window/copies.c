@@ -36,7 +36,7 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 struct request {
   struct window *w;
-  int result; /* the error of the last refusal of memory */
+  int result; /* the error to return if memory was refused */
 };
 
 static void *allocate(void *context, uint64_t size)

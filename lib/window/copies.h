@@ -6,11 +6,11 @@
  * each lane.  A layer has WINDOW_PLANES planes.
  *
  * A count belongs to the entry in its lane, live or dead; an empty lane has no count.  A move takes
- * the count along with the entry.  An add that puts another entry into a dead lane sets the count
- * to 0, and so does a sweep that clears the lane.  A remove clears a lane only if the count is 0.
+ * the count along with the entry.  The count is set to 0 when an add puts another entry into a dead
+ * lane, or a sweep clears the lane.  A remove clears a lane only if the count is 0.
  *
  * A thread that reads or changes the count of a lane holds the stripe of the lane's bucket.  The
- * thread also takes the plane's lock, because writers of other stripes share a block of counts.
+ * thread also takes the plane's lock, because a block of counts serves lanes of several stripes.
  *
  * Calls allocate and release the memory of counts under these locks, as in a cuckoo filter.
  */
@@ -41,7 +41,7 @@ static inline struct window_plane *window_plane_of(const struct window_layer *la
   return &layer->planes[index >> layer->plane_shift];
 }
 
-/* Whether lanes of a word may have counts.  Requires the word's stripe, as plane_counts() does. */
+/* Whether lanes of a word may have counts.  The caller must hold the word's stripe. */
 static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);

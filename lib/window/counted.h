@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a cuckoo filter that processes share, with removes and counts: a *counted* table.
+ * Layer 2: the shared cuckoo filter, with removes and counts: a *counted* table.
  *
  * Such a filter is a window whose clock stands still: its epoch word never changes, so no period
- * ends.  The window has COUNTED_PERIODS periods, so its stamps are 1 to 7.  The stamp of its period
- * is always 6, stamp 7 is dead, and the age of an entry is 0 to 5.  This age is the number of the
- * key's *further copies*:
+ * ends.  The window has COUNTED_PERIODS periods, so its stamps are 1 to 7.  The running period
+ * always has stamp 6, stamp 7 is dead, and the age of an entry is 0 to 5.  This age is the number
+ * of the key's *further copies*:
  *
  *    stamp    6  5  4  3  2  1       7
  *    copies   1  2  3  4  5  6       dead: no lane has it
@@ -14,13 +14,13 @@
  * writes the next lower stamp, and a remove writes the next higher stamp, or clears the lane of the
  * last copy.  Each change is one store of a word, under the stripes of both buckets of the key.  So
  * counted tables and windows share moves, copies for a save, locks, the mending after a kill, and
- * all calls on keys except the count.  They also share the arguments for these: [A], [B], [C], [D]
- * in table.h, and [K], [H] in shared.h.  Three things differ:
+ * all calls on keys except the count.  The arguments [A] to [D] in table.h, and [K] and [H] in
+ * shared.h, hold for both.  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
  *     same count: a call that changes either lane holds both stripes, and mends a stripe when it
- *     takes the stripe over.  The mending also counts further copies again.  By its one store, a
- *     killed call has either added or removed its copy, or changed nothing.
+ *     takes the stripe over.  Mending also counts the further copies of the stripe's entries again.
+ *     By its one store, a killed call has either added or removed its copy, or changed nothing.
  *
  * [V] Room.  A remove makes room, but cannot change the marks of full segments (base/fullness.h) in
  *     other processes.  So each stripe counts how many of its lanes were cleared.  A mark is valid
@@ -31,8 +31,8 @@
  *     count in the words: each entry there is at least as new as the last call of tamis_sync that
  *     has returned, because this call has written the entry's page.
  *
- * If the dead stamp were 0, a key could have one more copy.  But an empty lane would then match a
- * key whose fingerprint is 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
+ * The dead stamp is not 0, although a key could then have one more copy: an empty lane would match
+ * a key with fingerprint 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
  */
 #ifndef TAMIS_LIB_WINDOW_COUNTED_H
 #define TAMIS_LIB_WINDOW_COUNTED_H
@@ -53,7 +53,7 @@ static inline uint64_t counted_epoch(void)
 }
 
 /* The number of copies of an entry.  If another process has written a wrong stamp into the file,
- * the result may be 0, or one more than a key can have. */
+ * the result may be 0 or COUNTED_COPIES + 1. */
 static inline unsigned counted_copies(const struct window_shape *s, uint64_t entry)
 {
   return entry ? COUNTED_STAMPS - window_stamp_of(s, entry) : 0;

@@ -35,7 +35,7 @@ struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigne
   return s;
 }
 
-/* The bytes of stripes, shards and state, and in a window of the cuckoo kind also of the planes. */
+/* The size of stripes, shards and state in bytes; if `copies`, the planes are included. */
 static uint64_t bytes_of(const struct window_sizes *s, bool copies)
 {
   return s->stripes * sizeof(struct window_stripe) + s->shards * sizeof(struct counter_shard) +
@@ -160,7 +160,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
   w->first.words = words;
   w->first.index = plan->index;
-  w->used_before = UINT64_MAX; /* unknown until a period has ended */
+  w->used_before = UINT64_MAX; /* unknown, as no period has ended yet */
   w->operations = operations_for(w->first.calls, plan);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, tamis__window_total_bytes(plan),

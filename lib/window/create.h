@@ -9,7 +9,7 @@
 #include "base/shared_file.h"
 #include "window/table.h"
 
-/* The two kinds of windows, and the kind of cuckoo filters that processes share (window.c). */
+/* The two kinds of windows, and the kind of shared cuckoo filters (window.c). */
 extern const struct filter_kind tamis__window_bloom_kind;
 extern const struct filter_kind tamis__window_cuckoo_kind;
 extern const struct filter_kind tamis__window_counted_kind;
@@ -24,17 +24,17 @@ struct window_plan {
   unsigned stripes_wanted;
   uint64_t max_bytes;
   uint64_t cleared_from; /* as in tamis_options; 0 if the user gives no allocator */
-  word *words; /* the first layer's words, for the filter to own; NULL: the filter allocates them */
-  /* If processes share the filter: its parts in their file.  `words` are then in the file, too, and
-   * the filter does not own them.  NULL: the filter allocates its parts. */
+  word *words; /* the first layer's words, which the filter will own; NULL: it allocates them */
+  /* The parts of a shared filter in its file.  `words` then also points into the file, and the
+   * filter does not own the words.  NULL: the filter allocates its parts. */
   const struct window_parts *parts;
 };
 
-/* The parts of a window that processes share, at their addresses in this process. */
+/* The parts of a shared window, at their addresses in this process. */
 struct window_parts {
   struct window_shared *shared;
   struct window_state *state;
-  struct counter_shard *counters; /* all processes share one shard */
+  struct counter_shard *counters; /* the only shard; all processes use it */
   struct window_stripe *stripes;
 };
 
