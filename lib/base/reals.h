@@ -2,12 +2,12 @@
  *
  * Layer 0: exponentials and logarithms whose results have the same bits on every machine.
  *
- * A geometry is computed with real numbers.  A replica must get the same one, and so must a
- * restarted process and the plan of the next layer.  The last bits of libm's results differ between
- * libraries, and even between processors with one library.  The functions here consist of
- * additions, multiplications and divisions of IEEE 754, which every machine rounds alike.  The
- * library is built so that no two of these operations are contracted to one.  The error is below
- * two units in the last place.
+ * A geometry is computed with real numbers, and must come out the same in a replica, after a
+ * restart, and for the next layer.  The last bits of libm's results differ between libraries, and
+ * even between processors with one library.  The functions here consist of additions,
+ * multiplications and divisions of IEEE 754, which every machine rounds alike.  The library is
+ * built so that no two of these operations are contracted to one.  The error is below two units in
+ * the last place.
  *
  * From libm, plans use only functions that IEEE 754 defines to the last bit: sqrt, floor, ceil,
  * round, rint, fmin, fmax, ldexp, frexp, nextafter.

@@ -102,23 +102,23 @@ enum {
 #define SAVED_LIVE UINT64_C(4)
 #define SAVED_COUNTED UINT64_C(8)
 
-/* The first numbers in the geometry of a window's file: the options window and window_renews. */
+/* The first numbers in a window file's geometry: the options `window` and `window_renews`. */
 enum { SAVED_WINDOW_PERIODS, SAVED_WINDOW_RENEWS };
 
 /* The contents of a header. */
 struct saved_head {
   /* The options with which the filter was created: kind, capacity, fpp, growable, max_bytes,
-   * layout, stripes and seed.  The caller of the load sets hash and hash_context. */
+   * layout, stripes and seed.  hash and hash_context are not in the file. */
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
-  uint64_t probe;                    /* filter_probe(), which differs between hash functions */
+  uint64_t probe;                    /* filter_probe()'s result; differs between hash functions */
   tamis_stats figures;               /* the figures when the save began; no check depends on them */
   uint64_t geometry[SAVED_GEOMETRY]; /* numbers that the kind defines; unused ones are zero */
   uint64_t features;                 /* SAVED_LAYERS and others; a reader must know all of them */
   /* Not in the file: the number of bytes that the load may take.  0: no limit. */
   uint64_t limit;
-  /* Not in the file either: for a window that is being saved, the number of its oldest layer, and
-   * the numbers of its periods (window/epoch.h). */
+  /* Not in the file.  If a window is being saved: the number of its oldest layer, and how its
+   * periods are numbered (window/epoch.h). */
   uint64_t oldest, numbers;
 };
 
@@ -208,9 +208,9 @@ static inline size_t saved_chunk(uint64_t size, uint64_t at)
 /* ---- writing ----
  *
  * A writer collects bytes in a buffer.  Every function except tamis__saved_block() may call the
- * user's function, so its caller must hold no lock.
+ * user's write function.  So the callers of these functions must hold no lock.
  *
- * The first error stays in `result`.  After an error, functions add nothing. */
+ * The first error stays in `result`.  After an error, the functions write nothing more. */
 
 struct saved_writer {
   const struct saved_head *head;
@@ -244,7 +244,7 @@ void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 void tamis__saved_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], size_t size);
 
-/* Copies n bytes of an array, from the array's offset `at` on, to `to`. */
+/* Copies to `to` the n bytes that begin at the offset `at` of an array. */
 typedef void saved_fill(void *context, uint64_t at, size_t n, void *to);
 
 /* Writes an array of `size` bytes, a multiple of SAVED_UNIT, and its sums.  Calls `fill` for each
@@ -265,7 +265,7 @@ struct saved_reader {
   bool jumped;    /* tamis__saved_jump() has skipped parts of the mapping */
   bool live;      /* the filter is live: its arrays have no sums, and other bytes may follow it */
   bool packed;    /* the file is packed */
-  bool zeros;     /* the current run consists of zeros */
+  bool zeros;     /* the current run of a packed file consists of zeros */
   unsigned run;   /* bytes of the current run that have not been read */
   int error;      /* errno when the user's function failed */
   tamis_allocator allocator;
@@ -291,8 +291,8 @@ int tamis__saved_read_bytes(struct saved_reader *r, void *to, size_t size);
 /* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 
-/* Skips optional blocks, then reads the type of the next block.  If no block follows, *type is none
- * of a kind's types.  Invalidates the payload of the last block. */
+/* Skips optional blocks, then reads the type of the next block.  If no block follows, sets *type to
+ * a number that is not the type of any kind's block.  Invalidates the payload of the last block. */
 int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 
 /* Reads and checks the next block. */
@@ -303,7 +303,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used; /* the size of the block, and the bytes that arrays fill */
-  uint64_t all;         /* bytes of all arrays: the final size; 0: there is one array */
+  uint64_t all;         /* the final size, for all arrays; 0: there is only one array */
   uint64_t limit;       /* the most bytes that may be allocated at a time; 0: no limit */
   const void *array;    /* the array that was read last, in the block or in the mapping */
   uint64_t begin;       /* the offset at which `array` begins in the file */
@@ -317,8 +317,8 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* For a mapping whose arrays are not checked.  tamis__saved_read_totals() reads the trailer's
- * totals before other parts.  tamis__saved_jump() goes on with the block at the offset `to`. */
+/* If a mapping's arrays are not checked: tamis__saved_read_totals() reads the trailer's totals
+ * first.  tamis__saved_jump() continues with the block at the offset `to`. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 

@@ -133,7 +133,7 @@ static size_t literals_at(const unsigned char *from, const unsigned char *end)
 /* Packs the file, all of which must be in the buffer. */
 static void pack(struct saved_writer *w)
 {
-  enum { LEAD = 256 }; /* 128 bytes are packed as 129: `to` must not overtake `from` */
+  enum { LEAD = 256 }; /* keeps `to` behind `from`, as 128 bytes may be packed as 129 */
   const unsigned char *from = w->buffer + LEAD, *end = from + w->used;
   unsigned char *to = w->buffer + 8;
   memmove(w->buffer + LEAD, w->buffer, w->used);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Replaces a descriptor from 0 to 2, as the program would take it for a standard stream. */
+/* If fd is 0, 1 or 2, a standard stream to the program, replaces fd by a higher descriptor. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
@@ -47,7 +47,7 @@ int tamis__shared_file_look(struct shared_file *file)
   struct stat status;
   if (fstat(file->fd, &status))
     return TAMIS_EIO;
-  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* the error of mmap() for such a file */
+  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* as open() or mmap() would set errno */
   file->size = (uint64_t) status.st_size;
   file->device = status.st_dev;
   file->inode = status.st_ino;
@@ -72,8 +72,8 @@ static int open_descriptor_again(int fd)
 }
 
 /* If `path` is NULL, opens the file of `fd` again, because other processes may share the file
- * description of `fd`.  If that fails, as without /proc or permission, duplicates `fd`, and so goes
- * on sharing the description. */
+ * description of `fd`.  If /proc or a permission is missing, duplicates `fd`: the description then
+ * stays shared. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -101,9 +101,9 @@ void tamis__shared_file_close(struct shared_file *file)
 
 /* ---- locks ---- */
 
-/* All locks here are write locks.  A process that may only read the file can take no write lock,
- * but read locks on any byte.  So a call that waits for a lock checks whether a read lock is in the
- * way.  A byte is *claimed* if the kernel would refuse a read lock on it. */
+/* All locks here are write locks.  A process that may only read the file cannot take write locks,
+ * but can block them by a read lock on any byte.  So a call that waits checks for read locks.  A
+ * byte is *claimed* if the kernel would refuse a read lock on it. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 

@@ -11,7 +11,7 @@
  * locks exclude all other processes, even the parent from which it has inherited a descriptor.  The
  * kernel releases a lock when the last process closes the file description.
  *
- * All functions are cancellation points.  They return a result, and errno says why. */
+ * All functions are cancellation points.  They return a result; errno has an error's cause. */
 #ifndef TAMIS_LIB_SHARED_FILE_H
 #define TAMIS_LIB_SHARED_FILE_H
 
@@ -36,7 +36,7 @@ int tamis__shared_file_in_memory(struct shared_file *file);
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
 /* Opens the file of `fd` again, with a file description of its own.  Fails if the file cannot be
- * opened again, as without /proc. */
+ * opened again, for instance if /proc is not mounted. */
 int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 
 /* Reads the size and the identity of the file. */
@@ -69,8 +69,8 @@ struct refused_space {
 
 /* Reserves space for the bytes from `begin` to `end`, even beyond the end of the file.  Space that
  * is already reserved stays as it is.  A refusal by the file system may take milliseconds, so
- * `last`, if not NULL, remembers the refusal.  Until the clock shows another second, the file
- * system is asked for as many bytes again only if more bytes are free than at the refusal. */
+ * `last`, if not NULL, remembers the refusal.  During the same second of the clock, a request for
+ * as many bytes or more fails at once, unless more bytes are free than at the refusal. */
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 

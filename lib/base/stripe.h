@@ -111,9 +111,9 @@ enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
 /* A stripe with a cache line of its own.  In a stripe of a segment, `used` counts the segment's
- * lanes in use.  In a stripe of a whole filter, `lanes` counts lanes in use, and `copies` the
- * copies of their entries.  (Both are relaxed like `used`: written under the lock, and read without
- * it.) */
+ * lanes in use.  In a stripe of a whole filter, `lanes` is the number of lanes in use, and `copies`
+ * is the number of copies of the entries in them.  (Both are relaxed like `used`: written under the
+ * lock, and read without it.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
   _Atomic uint64_t lanes, copies;
@@ -245,8 +245,8 @@ static inline bool stripe_has_left(struct stripe *stripe)
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: if the reader's load of the bucket saw the entry cleared, that load, an acquire, has
- * made the bump visible.  Coherence then ensures that this load sees the bump, too. */
+/* Relaxed: if the reader's acquire load of the bucket saw the entry cleared, it made the bump
+ * visible.  By coherence, version_after()'s later load of the version sees the bump. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

@@ -34,7 +34,7 @@ static void note_exit(void *noted)
 void tamis__watch_for_exit(void)
 {
   if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
-    note_exit(&exit_was_called); /* without a handler, each unload counts as the process's end */
+    note_exit(&exit_was_called); /* no handler can run: each unload counts as the process's end */
 }
 
 void tamis__stop_watching(void)

@@ -3,7 +3,7 @@
  * Layer 1: lets a program unload a plugin that contains the library.
  *
  * tamis__keep_loaded() and tamis__watch_for_exit() are called once, before the library starts a
- * thread.  Only the library's destructor calls the other two functions.  No function here blocks.
+ * thread.  No function here blocks.
  */
 #ifndef TAMIS_LIB_UNLOAD_H
 #define TAMIS_LIB_UNLOAD_H

@@ -6,9 +6,9 @@
  * and compare what the words hold.  This file computes with vectors of eight 64-bit numbers.
  *
  * No vector instruction reads memory that other threads may change.  Each word is read by the same
- * atomic load as in a single call, and all words of a key before those of the next key.  Then one
+ * atomic load as in a single call, and all words of a key are read before the next key's.  Then one
  * word of each of the eight keys is put into a vector.  So the look-ups of a batch make the same
- * loads in the same order as the portable code, and the ORDER comments on those loads hold, too.
+ * loads in the same order as the portable code, and those loads' ORDER comments hold.
  *
  * An instruction that gathers eight words cannot be used: "elements may be gathered in any order"
  * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch must be

@@ -38,8 +38,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Returns the upper end of the range of rates that begins at `low`.  Above this end, filters have
- * the next shape, or give their first layer a share of the rate (bloom_geometry_shared_above()). */
+/* Returns the upper end of the range of rates that begins at `low`.  There, filters get another
+ * shape, or the first layer gets only a share of the rate (bloom_geometry_shared_above()). */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -300,7 +300,7 @@ static int sync_live(const tamis_filter *f)
   return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
 }
 
-/* The members that both kinds share.  The other arguments add members of a single kind. */
+/* The members that Bloom and counting Bloom filters share, and then those of a single kind. */
 #define KIND(of_kind, ...)                                                                        \
   {                                                                                               \
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \

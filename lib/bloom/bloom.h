@@ -40,7 +40,7 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the parts of a filter ---- */
 
-/* Casts to the larger struct.  Requires b->is_long. */
+/* Casts to struct bloom_long, which begins with *b.  Requires b->is_long. */
 static inline struct bloom_long *bloom_long_of(struct bloom *b)
 {
   assert(b->is_long);
@@ -63,7 +63,7 @@ static inline uint64_t bloom_capacity(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->capacity : b->few_keys;
 }
 
-/* Casts to the larger struct.  Requires b->is_medium. */
+/* Casts to struct bloom_medium, which begins with *b.  Requires b->is_medium. */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
   assert(b->is_medium);
@@ -175,9 +175,9 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* `keys` is the number of counted keys, and `united` the number of keys that unions brought.  In a
- * filter with counters, `keys` is the number of copies, and `united` is the rest: counting_read().
- * If removes of keys with stuck counters have made the number of copies negative, `keys` is 0. */
+/* `keys` is the number of counted keys, and `united` is the number of keys that unions brought.
+ * With counters, `keys` counts copies; `united` is the rest of the counters' sum: counting_read().
+ * If removes of keys with stuck counters make the number of copies negative, `keys` is 0. */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -319,9 +319,9 @@ extern const struct filter_operations tamis__bloom_layered;
  * layer is near its capacity, sets its fullness to NEAR.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* In layers.c: if another layer can follow, makes the first one close when it has used up its share
- * of the rate.  Some first layers are planned for more: in files of versions without layers, and at
- * some of the lowest rates of the word layout.  No other thread may have the filter yet. */
+/* In layers.c: if another layer can follow, lets the first layer close when its share of the rate
+ * is used up.  Some first layers are planned for a higher rate: in files of versions without
+ * layers, and at some of the word layout's lowest rates.  The filter must not be shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
 /* In layers.c: returns how many keys, up to the capacity, the first layer can have without
@@ -349,7 +349,7 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* Returns the row for a search that reads only this layer. */
+/* Returns what a search reads of this layer, for a search of this layer only. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -374,14 +374,14 @@ int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, do
                       struct bloom_geometry *out);
 
 /* Returns the lowest rate that can be planned.  64-bit hashes set a limit in each layout.  In the
- * counting layout, the rate must also lie in a range of geometry.c.  In the word layout, the filter
- * may have at most twice the bits of a blocked one; the function tries rates to find the lowest. */
+ * counting layout, geometry.c must also have a shape for the rate.  In the word layout, a filter
+ * may have at most twice a blocked filter's bits; the function tries rates to find the lowest. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 /* Returns the bytes that a single layer takes. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* Returns the option max_bytes.  The result for a short filter that is `bounded` is its size. */
+/* Returns the option max_bytes.  A short filter that is `bounded` has its own size as max_bytes. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -458,7 +458,7 @@ void tamis__bloom_count_again(struct bloom *b);
 /* Creates an empty filter with the plan of `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
-/* In unite.c: the members of struct filter_kind with these names. */
+/* In unite.c: `merge`, `intersect`, `includes` and `similarity` of struct filter_kind. */
 int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other);

@@ -71,8 +71,8 @@ static inline void end_live(struct bloom *b)
  *   if weakened    one unique add of a key could win although another is refused for good.  Thread
  *                  W completes the key, and misses LAST: W wins.  Thread R has set or read LAST,
  *                  searches the key, and misses W's bits: R is refused
- *   checked by     mutants/end_set_relaxed (weakens the store.  A weaker load would fail in the
- *                  same way, if it reads LAST, but no test shows this) */
+ *   checked by     mutants/end_set_relaxed (weakens the store.  The load may read LAST, and so
+ *                  needs the same order, but no test shows this) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
   if (b->live && (fullness == LAST || (fullness == FULL && b->limited)))
@@ -96,8 +96,8 @@ static inline bool has_ended(const struct bloom *b)
 }
 
 /* Raises the fullness of a live filter's layer to what the filter's state says: the layer is closed
- * if another layer follows, or if the filter has ended.  Refused and late calls count no keys, so
- * they never check the counters.  Without this function, they would set bits in a closed layer. */
+ * if another layer follows, or if the filter has ended.  Refused and late calls (layers.c) count no
+ * key, so check no counters, and without this function would set bits in a closed layer. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -133,8 +133,8 @@ void tamis__bloom_note_refusal(const struct bloom *b);
 int tamis__bloom_count_shared(struct bloom *b);
 
 /* Counts a key of a live filter.  `unwatched` is in the file, so all processes check equally often:
- * a call checks if `unwatched` has all bits of the shard's new number of keys.  Near the capacity,
- * `unwatched` has all bits, so each call checks.  Relaxed for the reason given at is_watched(). */
+ * a call checks if `unwatched` has every set bit of the shard's new number of keys.  Near the
+ * capacity, `unwatched` has all bits, so each call checks.  Relaxed: see is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);

@@ -197,7 +197,7 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
 }
 
 /* Returns true if all of the key's counters in its words before `end` are above 0.  If `raised`,
- * first subtracts one unit from each of these counters, the caller's own. */
+ * the caller has added a unit to each of these counters, which is not counted. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -363,9 +363,9 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
                     bloom_positions_set(UINT64_MAX, BLOOM_LAYOUT_COUNTING)) != 0;
 }
 
-/* Splits the sum of all counters into copies and a *rest*.  If none is stuck, the sum is the number
- * of copies times the number of counters of a key, plus the rest.  The rest is units of adds and
- * removes that were half-way when a save or a union read the words.  Such units stay in the copy.
+/* Splits the sum of all counters into copies and a *rest*.  If no counter is stuck, the sum is the
+ * number of copies times the number of counters of a key, plus the rest.  The rest is units of adds
+ * and removes that were half-way when a save or a union read the words: they stay in its result.
  * `counted` must have been read before the words. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)

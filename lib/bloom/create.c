@@ -15,8 +15,8 @@ enum {
   /* A filter is small if its words take at most so many bytes.  It has one block for the words and
    * the struct, and one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The same limit if the option `stripes` is 1.  Programs with this option let threads take turns,
-   * so one shard of counters is enough. */
+  /* The most bytes of a small filter's words if the option `stripes` is 1.  Programs with this
+   * option let threads take turns, so one shard of counters is enough. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
@@ -53,9 +53,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Returns true if the plan needs a member that medium filters have and short ones lack.  (A filter
- * with counters is then long.)  A max_bytes below the size of the next larger struct needs no
- * member: no layer fits, so the bit `bounded` is enough. */
+/* Returns true if the plan needs a member that medium filters have and short ones lack.  (If the
+ * filter has counters, it becomes long.)  If max_bytes is less than the filter would take with that
+ * member, no second layer fits, and the bit `bounded` is enough. */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -103,7 +103,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* A small filter has one stripe.  With more, a thousand of them would take 8 MiB for locks. */
+/* A small filter has one stripe.  With more, a thousand filters would take 8 MiB for locks. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -354,7 +354,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
                                            clear ? 0 : words_bytes);
     if (!words)
       return TAMIS_ENOMEM;
-    if (plan->older) /* other threads wait for the layer, and huge pages take long to clear */
+    if (plan->older) /* no huge pages: they take long to clear, and other threads wait */
       tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
   assert(plan->number == (plan->older ? plan->older->number + 1U : 0));

@@ -66,7 +66,7 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
 }
 
 /* The data that a look-up computes once for all filters that have this seed and this `contains`.
- * A filter that has grown, or that other processes may grow, has another `contains`. */
+ * Not for a filter that has grown, or that other processes may grow: its `contains` differs. */
 struct bloom_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash); /* the look-up function of the shape */
   uint64_t seed;
@@ -78,7 +78,7 @@ struct bloom_alike {
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 
-/* The `contains` of struct each_way, for one shape.  Reads operations of a filter before words. */
+/* The `contains` of struct each_way, for one shape.  Reads a filter's operations, then words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
                                        const struct bloom_alike *alike,
                                        const uint64_t places[EACH_BLOCK], bool *found,

@@ -61,9 +61,9 @@ struct gaps {
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
 
-/* Finds the widest gap: the probe that lacks the most bits.  If several probes lack as many, takes
- * the one with the highest number.  last[i] is the last probe that lacks more than i bits; any[i]
- * is 0 if there is none.  With one section, three missing bits count as two, which saves time. */
+/* Finds the widest gap: the probe that lacks the most bits, and the last one of several such
+ * probes.  last[i] is the last probe that lacks more than i bits; any[i] is 0 if there is none.  To
+ * save time, with one section a probe that lacks three bits is treated like one that lacks two. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];

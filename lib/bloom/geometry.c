@@ -73,7 +73,7 @@ static double choose(unsigned n, unsigned k)
 {
   double product = 1;
   for (unsigned i = 0; i < k; i++)
-    product *= (double) (n - i) / (i + 1); /* the product becomes 0 if k > n */
+    product *= (double) (n - i) / (i + 1); /* if k > n, one factor is 0 */
   return product;
 }
 
@@ -119,8 +119,8 @@ static unsigned word_offset(unsigned spread, unsigned i)
   return offset;
 }
 
-/* Computes which words two keys of one line share.  shared[m] is the probability that these are the
- * words of exactly those probes of the first key whose bits are set in `m`. */
+/* Computes which words two keys A and B of one line share.  Bit i of m stands for A's probe i.
+ * shared[m] is the probability that B uses the words of exactly the probes that m stands for. */
 static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_PROBES])
 {
   memset(shared, 0, sizeof *shared << BLOOM_MAX_PROBES);
@@ -140,8 +140,8 @@ static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_
  * in this line sets none of a[i] given bits in the word of each probe i.  coefficient[m] is the
  * probability that the added key uses the words of exactly those probes whose bits are set in `m`.
  * miss[a] is the probability that it sets none of `a` given bits in a word that it uses.  Each
- * level of the recursion chooses the count of the last probe.  Returns the end of the changed part
- * of q[]. */
+ * level of the recursion tries all counts of the last of the `probes` probes.  Returns the end of
+ * the changed part of q[]. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, at most five */
 static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
@@ -241,11 +241,11 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
 /* The expected rate is that of the blocked layout with one word in place of a line, so each term
  * belongs to a single word.
  *
- * The deviation is exact, too, except for terms that vanish as the number of words grows.  It
- * follows from the probability that two absent keys in one word are both found, which is the
- * probability that all bits of both are set.  If the number of keys in a word had a Poisson
- * distribution, this would be the second moment of the rate of one word.  In fact the number of all
- * keys is fixed.  So the variance of a Poisson number, keys * slope^2, is subtracted. */
+ * The deviation is exact, too, except for terms that vanish as the number of words grows.  It is
+ * computed from the probability that two absent keys in one word are both found: that all bits of
+ * both are set.  If the number of keys in a word had a Poisson distribution, this would be the
+ * second moment of the rate of one word.  In fact the number of all keys is fixed.  So the variance
+ * that a Poisson number of keys causes, keys * slope^2 (slope: d rate / d keys), is subtracted. */
 static void word_terms(struct bloom_shape shape, struct terms *terms)
 {
   double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
@@ -303,8 +303,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* Rounding errors of the alternating sum exceed the smallest rates.  So the result is at least a
-   * lower bound of the rate: the rate of a filter whose lines are all equally full. */
+  /* Rounding errors of the alternating sum exceed the smallest rates.  So the result is never less
+   * than a lower bound of the rate: the rate if all lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);
@@ -493,8 +493,8 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
   return TAMIS_OK;
 }
 
-/* Returns true if this filter has at most twice the lines that a blocked one needs.  With some
- * dozens of keys, the result alternates as the rate changes, because lines are whole. */
+/* Returns true if this filter has at most twice the lines that a blocked filter needs.  With dozens
+ * of keys, the result alternates as the rate falls: there are no fractions of lines. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -530,9 +530,9 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* Returns how many keys are offered to a layer before it has counted `capacity`: it hides the
- * others.  The formula uses the average of the rate during the adds.  With the best number of bits
- * per key, the rate is about proportional to the power ln(1 / rate) of the number of keys. */
+/* Returns how many keys are offered to a layer before it has counted `capacity` keys: the others
+ * are hidden.  The formula uses the average of the rate during the adds.  With the best number of
+ * bits per key, the rate is about proportional to n^ln(1 / rate), if n is the number of keys. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));

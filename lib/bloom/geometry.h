@@ -62,8 +62,8 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shape of a section, if a filter has several: in the blocked layout, which has at most five
- * sections, and in the classic layout. */
+/* The shape of each section of a filter with several sections: of the blocked layout, then of the
+ * classic layout. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
@@ -96,9 +96,9 @@ double bloom_geometry_share(unsigned layer);
 
 /* Plans layer `layer` of a filter that keeps `fpp`.  The layer counts `capacity` keys within its
  * share of `fpp`.  In the word layout, layers after the first are blocked, because their rates are
- * low, and a first layer may get fewer bits: it then uses up its share with fewer keys.  If 64-bit
+ * low; and a first layer may get too few bits, so that fewer keys use up its share.  If 64-bit
  * hashes cannot give the share of a first layer, the function plans this layer for all of `fpp`.
- *   Errors  as bloom_geometry_plan(); for a first layer, as for a filter with the whole rate */
+ *   Errors  as bloom_geometry_plan(); for a first layer, those that it gives for `fpp` itself */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
@@ -117,7 +117,7 @@ double bloom_geometry_layout_begins(tamis_layout layout);
  * if there is none.  (A rate below the lowest range has the shape of that range.) */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
-/* Return the expected rate, and the expected number of set bits, of a filter with `keys` keys. */
+/* The expected rate, and the expected number of set bits, of a filter with `keys` keys. */
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 
@@ -204,12 +204,12 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             everything else: 6 bits for each rotation, from the lowest bit up; 5 bits for each
  *             distance in the pattern, from bit 30 up; and the highest 2 bits for the spread.
  *   counting  Like blocked, but rotations and distances are multiples of four, as a counter has
- *             four bits.  So each of these numbers depends on two bits of the hash fewer.
+ *             four bits.  So a rotation depends on 4 bits of the hash, and a distance on 3.
  *   sections  In each later section, hash_spread() of the mixed hash replaces the mixed hash.
  *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  Each
  *             bit of the key takes 6 bits of the hash, from the lowest bit up: they rotate the mask
  *             of all bits so far.  This takes fewer instructions than a shift for each bit.
- *   marked    Like word, but a bit at the mark's position moves to the hash scaled to 63 positions.
+ *   marked    Like word, but a bit at the mark's position moves to hash_to_range(hash, 63).
  * Source: RocksDB's FastLocalBloom, which has other multipliers. */
 struct bloom_probes {
   uint64_t hash;      /* the mixed hash of this section */

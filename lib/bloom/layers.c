@@ -19,8 +19,8 @@
  *     there are.  A layer keeps its part while it has no more keys than planned:
  *
  *     - A layer does not count a key that is a false positive in it.  All bits of this hidden key
- *       are set already.  So the counted keys have set as many bits as all keys that were offered
- *       to the layer would set.  The layer is planned for all offered keys (keys_offered() in
+ *       are set already.  So the layer has the bits of all keys that were offered to it, not only
+ *       of the counted keys.  The layer is planned for all offered keys (keys_offered() in
  *       geometry.c).
  *     - Near the end of the layer, an add sums the counters at every key (capacity.h).  A thread
  *       may find room just before another thread takes the last room.  So at most one key of each
@@ -28,7 +28,7 @@
  *       + 1) of fpp, are a reserve for these keys.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
- *     Lett. 101 (2007), with rates that fall by a constant factor
+ *     Lett. 101 (2007); there, rates fall by a constant factor
  *
  * A filter of one layer has no extra costs, because its operations know only that layer.  The
  * thread that opens the second layer replaces these operations, once, by those of this file.  An
@@ -60,8 +60,8 @@
  *     2. If v < w, V read the number v after its last OR.  So in the single order of all
  *        sequentially consistent accesses, V's OR comes before the publication of layer v + 1.
  *     3. Let r be the read by which W first learned of more than v layers.  r comes after this
- *        publication, so after V's OR.  Before r, W did not fill gaps in layer v: W would have set
- *        no bit in its last gap, as only V has, and would have returned TAMIS_PRESENT.
+ *        publication, so after V's OR.  Before r, W did not fill gaps in layer v: only V has set a
+ *        bit in a last gap there, so W would have set none, and would have returned TAMIS_PRESENT.
  *     4. So W searched layer v after r, and found the key there.  It cannot have won in layer w.
  *
  *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no
