@@ -54,7 +54,7 @@ enum { OWNER_ALONE = 1 }; /* the owner's name if the memory is not shared */
 void tamis__owner_begin_alone(struct owner *owner);
 
 /* Begins an owner for an open file, which the caller must close.  The owner has no name yet.
- *   Errors  TAMIS_EIO (errno says why), TAMIS_ENOMEM */
+ *   Errors  TAMIS_EIO (errno has the cause), TAMIS_ENOMEM */
 int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *));
 
 /* Ends an owner.  The owner must hold no lock, and must take no lock afterwards. */

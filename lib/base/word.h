@@ -19,7 +19,7 @@ typedef _Atomic uint64_t word;
  *                  added, and the reader sees all that the adding thread published before
  *   if weakened    with acquire, the reader would still see all that.  But without multi-copy
  *                  atomicity, two readers could see two adds in opposite orders: not linearizable.
- *                  On x86-64 and on ARMv8, an acquire load and a seq_cst load are one instruction
+ *                  On x86-64 and on ARMv8, acquire and seq_cst loads are the same instruction
  *   checked by     mutants/plain_store (shows that it is atomic), mutants/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
