@@ -7,8 +7,7 @@
 
 #include "cuckoo/table.h"
 
-/* A struct filter_more's bytes if `own_hash`; a tamis_allocator's if only `own_allocator`; else 0.
- * */
+/* The bytes of a filter_more if `own_hash`; of a tamis_allocator if only `own_allocator`; or 0. */
 uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */

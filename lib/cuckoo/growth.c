@@ -44,9 +44,9 @@
  *    thread changes S or finds the new segment.  So S holds the true state of the key until the
  *    store.
  *
- *    A reader that finds S has read the root's word before the store: the store changes this word
- *    or an entry of its array, or the reader has an array that was replaced before the mark.  If
- *    the reader reads the buckets before the mark, it finds the true state at that instant.  If it
+ *    A reader that finds S has read the root's word before the store: after the store, neither this
+ *    word nor its array leads the key to S.  (An older array was replaced before the mark.)  If the
+ *    reader reads the buckets before the mark, it finds the true state at that instant.  If it
  *    reads them after the mark, it finds the state that was true from the mark until the store.
  *    The reader's call began before the store, so this state was true during the call.
  *
@@ -144,7 +144,7 @@ struct directory_array *tamis__change_resized_array(const struct change *change,
 
 /* ---- split ---- */
 
-/* The k of the larger array that a split at this depth needs, or 0 if the array is large enough. */
+/* The k (directory.h) of the larger array that a split at this depth needs; 0 if it needs none. */
 static unsigned needs_array(const struct change *change, unsigned depth)
 {
   unsigned bits, needed = directory_bits(&change->generation->geometry, depth + 1);
@@ -164,7 +164,7 @@ static uint64_t bytes_of_split(const struct change *change, const struct segment
 struct split {
   struct segment *child[2];
   struct directory_array *larger; /* NULL: the array is large enough */
-  unsigned bits;                  /* the k of the larger array */
+  unsigned bits;                  /* the k of `larger` (directory.h) */
 };
 
 /* Allocates memory before the stripes are taken, except memory for duplicate counts, whose size is
@@ -238,8 +238,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* The memory fitted before, so other calls have asked for memory meanwhile.  If this call made
-   * them fail, fullness_count() invalidates the full marks that they have set. */
+  /* max_bytes had room for the split, so other calls have reserved memory since then.  If this
+   * split made them fail, fullness_count() invalidates the full marks that they have set. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -293,9 +293,9 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
 }
 
 /* Returns true if the segment of a growable filter is too empty to split.  Returns false in the
- * target of a union: a union from a generation with more pairs fills one pair of the target after
- * the other.  (Relaxed: word_load() makes visible all that was stored before an entry.  So a thread
- * that has read an entry of the union also sees `united`.) */
+ * target of a union: if the source has more pairs, the union fills one pair of the target after the
+ * other.  (The load of `united` is relaxed: a thread that has read an entry of the union also sees
+ * `united`, because word_load() makes visible all that was stored before.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -337,9 +337,9 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* Takes a step.  A filter without a struct cuckoo_growth only gets one, unless max_bytes would
- * refuse the step.  Then the caller must try again, because other calls may take growth stripes
- * now.  `segment` is NULL if the root has none.  The caller must hold growth stripes. */
+/* Takes a step.  If the filter has no struct cuckoo_growth, only creates this struct, unless
+ * max_bytes would refuse the step.  Then the caller must try again, as other calls may now take
+ * growth stripes.  `segment` is NULL if the root has none.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && change->held.first == &change->c->first.own_growth) {

@@ -63,7 +63,7 @@ static inline struct segment *change_segment(const struct change *change)
   return directory_segment(directory_at(change->generation, change->index));
 }
 
-/* The root's array, or NULL.  Sets *bits to the array's k, or to 0. */
+/* The root's array, or NULL.  Sets *bits to the k of the array (directory.h), or to 0. */
 static inline struct directory_array *change_array(const struct change *change, unsigned *bits)
 {
   return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
@@ -81,8 +81,8 @@ void tamis__change_root(struct change *change, directory_value value);
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 
-/* Adds 1 to *figure for a split (`direction` 1) or a join (-1), and updates the numbers of
- * segments.  `depth` is the depth of the children. */
+/* Adds 1 to *figure, the number of splits or of joins, and updates the numbers of segments.
+ * `direction` is 1 for a split, -1 for a join.  `depth` is the depth of the children. */
 void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
                          int direction);
 

@@ -15,11 +15,11 @@
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
  *     while it searches and inserts.  With the stripes held, it has read the number of generations
  *     again.  Let P and Q be unique adds of one key.  If both have read the same number, the
- *     stripes in the newest generation exclude one.  Otherwise let Q be the one with the larger
- *     number, and N the newest generation for P.  If Q found a segment in N, Q also holds the
- *     stripes of the pair in N.  If Q found none, because the segment was created later, P took its
- *     stripes later still, and then reads the larger number.  If Q found none, because the segment
- *     was dropped, P finds it marked and begins again, or P released its stripes before the drop.
+ *     stripes in the newest generation make them take turns.  Otherwise let Q be the one with the
+ *     larger number, and N the newest generation for P.  If Q found a segment in N, Q also holds
+ *     the stripes of the pair in N.  If the segment was created after Q found none, P took its
+ *     stripes later still, reads the larger number and begins again.  If the segment was dropped
+ *     before Q found none, P finds it marked and begins again, or had released its stripes before.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
  *     if there is no lane for the copy, or if the segment counts copies (segment.h).  It is counted
@@ -136,7 +136,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
  * are reached there, attempts are in older generations, in which removes may have made room. */
 struct attempt {
   unsigned generations; /* the number of generations when these attempts began */
-  unsigned older;       /* this many generations are newer than the next attempt's */
+  unsigned older;       /* the number of generations newer than that of the next attempt */
   bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
 
@@ -257,7 +257,7 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
 }
 
 /* Makes attempts until the key is added or refused.  If a search finds no path, the next attempt
- * may count the key as a copy.  Only if that attempt fails, too, the filter grows. attempt.no_path
+ * may count the key as a copy.  The filter grows only if that attempt fails, too.  attempt.no_path
  * is valid only in the read section of the search. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
@@ -296,8 +296,8 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
  *
  * Any other add takes the general path above. */
 
-/* Takes step 3 without a stripe in a fixed filter, and with one in a growable filter: see [O].
- * Returns TAMIS_OK, or RETRY if the add needs both stripes. */
+/* Writes the entry without a stripe in a fixed filter, and with one stripe in a growable filter:
+ * see [O].  Returns TAMIS_OK, or RETRY if the add needs both stripes. */
 FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g)
 {
@@ -379,8 +379,8 @@ STRAIGHT(fixed, false)
 
 /* ---- the operations, for one hash and for a group ----
  *
- * A plain add always writes, and a unique add only if the key is absent.  So a group's lines are
- * fetched for writing if the last add of the thread's last group wrote. */
+ * A plain add always writes, and a unique add only if the key is absent.  So the cache lines of a
+ * group are fetched for writing if, in the thread's previous group, the last add wrote. */
 
 #define CALLS(call, sort)                                                                    \
   int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \

@@ -3,9 +3,9 @@
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
  * The data may be damaged or made up, and must not make a load allocate much memory.  So a load
- * allocates each segment when it arrives.  (The size of a directory follows from the geometry
- * alone: docs/reference/format.md.)  The load computes all counters, and takes no locks, versions
- * or addresses from the data.
+ * allocates a segment only when the segment's data arrive.  (The size of a directory follows from
+ * the geometry alone: docs/reference/format.md.)  The load computes all counters.  It uses no lock
+ * words, versions or addresses that are in the data.
  */
 #include "cuckoo/save.h"
 

@@ -12,8 +12,8 @@
  *     marked as having left, or (on the *general path*, search()) the directory changed.
  *
  *     Hit: takes effect when the look-up reads the word of the entry or, if the segment left the
- *     directory before, when the segment left.  The segment left during the look-up, which had
- *     already read the root's word.
+ *     directory before, when the segment left.  The segment left during the look-up, because the
+ *     look-up had read the root's word before.
  *
  *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
  *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (The look-up
@@ -29,9 +29,9 @@
  *         it has held the stripes of both buckets since the bump.  So only a plain add in a fixed
  *         filter ([O] in insert.c) can write a match to A or B after the look-up has read the
  *         bucket.  Without such an add, the miss takes effect when the remove clears the lane in B.
- *         Otherwise the remove takes effect just before the first such add, and the miss between
- *         the two.  Earlier look-ups find E and take effect before the remove; later ones find the
- *         added entry.
+ *         With such adds, the remove takes effect just before the first of them, and the miss
+ *         between the remove and this add.  Earlier look-ups find E and take effect before the
+ *         remove; later ones find the added entry.
  *
  *     Miss with several generations: the look-up searches the older generations first, and then the
  *     newest one, as described above.  After that, it reads the words and versions of the older
@@ -58,8 +58,8 @@
  *     because a later mark would make the versions differ.  If the first version has the mark, no
  *     writer changes the segment any more.  Then the miss takes effect at the read of A or, if the
  *     segment left the directory before, when it left.  If the number is not 1, the general path
- *     looks the key up again: the filter may have opened its second generation after the call read
- *     the operations.
+ *     looks the key up again: the filter may have opened its second generation after the call had
+ *     chosen the straight path.
  *
  * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane.
  *     stripe.h says why look-ups then find the entry.  Splits and joins fill new segments before
@@ -105,8 +105,8 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
 }
 
 /* Whether the words and versions are unchanged since the observation.  They nearly always are, so
- * there is no branch between the comparisons.  (version_before() reads the lower version again,
- * because its memory order lets the caller see the mark of a segment that has left.) */
+ * there is no branch between the comparisons.  (The lower stripe's version is read by
+ * version_before(), whose memory order lets the caller see the mark of a segment that has left.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->key.lower) ^ seen->lower;

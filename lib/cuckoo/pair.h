@@ -95,8 +95,8 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
   return match_pair_with(pair, pair->geometry, 0, false);
 }
 
-/* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations,
- * those of the newest for writing if `to_write`.  The caller need not be a reader. */
+/* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations
+ * (in the newest one for writing, if `to_write`).  The caller need not be a reader. */
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP], bool to_write);
 
@@ -129,13 +129,13 @@ struct free_place {
 };
 
 /* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
- * In the emptier bucket, the first free lane has a lower number.  Which bucket this is, is random,
- * so the code has no branch.  The caller must have checked that a bucket has a free lane. */
+ * Lanes fill from the lowest up, so this is the bucket whose first free lane is lower.  Both
+ * buckets are equally likely, so the code has no branch.  The caller must have seen a free lane. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {
-  /* `up` is all ones if the upper bucket is chosen, else 0.  (x & -x) - 1 is the smaller, the lower
-   * the first free lane in x is, and the largest number if x has none. */
+  /* `up` is all ones if the upper bucket is chosen, else 0.  (x & -x) - 1 grows with the number of
+   * the first free lane in x, and is UINT64_MAX if x has none. */
   uint64_t up = -(uint64_t) ((words.room_upper & -words.room_upper) - 1 <
                              (words.room_lower & -words.room_lower) - 1);
   uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);

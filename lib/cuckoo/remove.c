@@ -5,8 +5,8 @@
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all matching
  * entries, in any generation, it takes the one that knows the most bits of the hash string.  No key
  * loses its entry: let E be the entry that stands for the removed key x.  If the remove takes
- * another entry, this stands for another key y, and knows at least as many bits as E.  Both entries
- * are prefixes of x's hash string, so E is a prefix of y's entry and of y's hash string.  So E can
+ * another entry F, then F stands for another key y, and knows at least as many bits as E.  Both E
+ * and F are prefixes of x's hash string, so E is a prefix of F and of y's hash string.  So E can
  * stand for y.  The same holds for counted copies, because each belongs to an entry that matches x.
  *
  * If the entry has counted copies, the remove takes one of them.  Otherwise it clears the lane.
@@ -21,8 +21,8 @@
 #include "table/put.h"
 
 /* Returns true if the caller should check whether the segment can join: the bucket's stripe has few
- * entries.  If a stripe has many lanes, most removes skip the check (used % 8 is not 0).  The
- * callers of this function and of the next two must hold the pair's stripes. */
+ * entries.  If a stripe has many lanes, the check is due only when a multiple of 8 of them are
+ * used.  The callers of this function and of the next two must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -90,7 +90,7 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
   enum reader_pause pause = tamis__reader_pause(true);
   tamis__snapshot_release_notes(c, notes);
   tamis__reader_resume(pause);
-  if (sparse->segment) { /* look again: it may have been released in the pause */
+  if (sparse->segment) { /* find it again: it may have been released while the reader paused */
     sparse->own_value = directory_at(sparse->generation, pair_index(sparse));
     sparse->segment = directory_segment(sparse->own_value);
   }

@@ -85,8 +85,8 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
   tamis__snapshot_release_notes(s->c, notes);
 }
 
-/* Saves the split limits and the excess of the rate if unions have changed them.  A union changes
- * them before it adds entries, so the values at the end hold for the whole snapshot. */
+/* Saves the split limits and the `excess` of the rate (table.h) if unions have changed them.  A
+ * union changes them before it adds entries, so the values at a save's end hold for all of it. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];

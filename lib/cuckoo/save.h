@@ -14,20 +14,20 @@
 #include "cuckoo/table.h"
 #include "table/image.h"
 
-/* Types of blocks, and the meanings of their four numbers. */
+/* Types of blocks, each with its four `meanings` and its payload (struct saved_block). */
 enum {
-  /* A generation after the first: its number, 0, 0, 0.  The numbers of enum saved_figure follow. */
+  /* A later generation.  Meanings: its number, 0, 0, 0.  Payload: the numbers of saved_figure. */
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
-  /* A segment of a growable filter: generation and depth (from bit 32 up), first directory index,
-   * `copying` (segment.h), lanes in use.  The words follow.  Then blocks of counts follow, which
-   * have the first directory index as the number of the table. */
+  /* A segment of a growable filter.  Meanings: generation, plus depth × 2^32; first directory
+   * index; `copying` (segment.h); lanes in use.  Payload: the words.  Blocks of counts follow,
+   * which have the first directory index as the number of their table. */
   SAVED_SEGMENT,
-  /* Hashes of keys that a load must remove from the filter. */
+  /* Payload: hashes of keys that a load must remove from the filter. */
   SAVED_REMOVED,
   /* At the end of a fixed filter: a row of the offsets in the file at which the segments begin. */
   SAVED_PLACES = SAVED_COUNTS + 1,
-  /* The last block of a growable filter that a union has changed: the excess of its rate (a
-   * double), 0, 0, 0.  The split limit of each generation follows. */
+  /* The last block of a growable filter that a union has changed.  Meanings: cuckoo_growth.excess
+   * (a double), 0, 0, 0.  Payload: the split limit of each generation. */
   SAVED_LIMITS
 };
 

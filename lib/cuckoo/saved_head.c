@@ -30,7 +30,7 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
   /* `bytes` omits the backlog, and all that differs between machines.  It also omits the directory
-   * of a single root with one segment, because a load creates only one entry for it. */
+   * of a single root with one segment: the root's word is in the block of the generation. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
@@ -71,8 +71,8 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
 }
 
 /* A growable filter is planned with at most 4 lanes for each key of its capacity.  Returns false if
- * the filter has more than 8 (because plans may change), so that the size of the first directory is
- * in proportion to the capacity. */
+ * the filter has more than 8, so that no file can make the first directory much too large for the
+ * capacity.  (Later versions may plan with more than 4.) */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=

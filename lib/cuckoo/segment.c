@@ -6,7 +6,7 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* a retire hurries the backlog if fewer fit into max_bytes */ };
+enum { SCARCE_SEGMENTS = 16 /* if fewer fit in max_bytes, retiring one hurries the backlog */ };
 
 /* ---- memory of duplicate counts ---- */
 

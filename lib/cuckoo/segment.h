@@ -43,13 +43,13 @@ bool tamis__segment_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
  *
- * The holder of a stripe may be in the user's allocator, for any time.  A call that waited in its
- * read section for the stripe would delay grace periods.  So the call increments segment->waiting,
- * leaves its read section to wait, and enters it again when it has the stripe.  The segment is not
- * released until the call decrements segment->waiting.  A segment cannot leave the directory while
- * a call holds one of its stripes, because a writer must take them all before.  So a call that has
- * its stripes may also leave its read section to allocate memory.  Whenever a call leaves its read
- * section, it must not use other segments that it found before. */
+ * The holder of a stripe may be in the user's allocator for any length of time.  A call that waited
+ * in its read section for the stripe would delay grace periods.  So the call increments
+ * segment->waiting, leaves its read section to wait, and enters it again when it has the stripe.
+ * The segment is not released until the call decrements segment->waiting.  A segment cannot leave
+ * the directory while a call holds one of its stripes, as its remover must hold them all.  So a
+ * call that has its stripes may also leave its read section to allocate memory.  Whenever a call
+ * leaves its read section, it must not use other segments that it found before. */
 
 /* Waits for a lock and takes it.  If the caller is `inside` a read section, leaves it meanwhile. */
 void tamis__wait_outside(struct lock *lock, bool inside);
@@ -126,10 +126,10 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 /* ---- copies of keys: when they take lanes, and when they are counted: fold.c ----
  *
  * A copy of a key takes a lane while fewer than max_lanes_per_key() lanes match the key.  So if few
- * keys are added twice, no memory goes into counts, and false positives have a lane of their own.
- * If many keys are added twice, their copies fill the segment.  Then the segment is folded: all
- * equal entries of a bucket pair become one entry with a count.  From then on this segment counts
- * each copy at once, and so do the segments that replace it in splits and joins.
+ * keys are added twice, counts take no memory, and a new key that another key's entry matches gets
+ * its own lane.  If many keys are added twice, their copies fill the segment.  Then the segment is
+ * folded: all equal entries of a bucket pair become one entry with a count.  From then on this
+ * segment counts each copy at once, and so do the segments that replace it in splits and joins.
  */
 
 /* A flag in segment->copying: the segment counts copies.  The other bits of `copying` are the
@@ -171,8 +171,8 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 /* Records that a copy has taken a lane. */
 void tamis__note_copy_in_lane(struct segment *segment);
 
-/* Returns true if the segment should be folded, not split: copies have taken more lanes than false
- * positives would.  (Segments fill up together, so a few copies could make all of them split.) */
+/* Returns true if the segment should be folded, not split: copies take more lanes than false
+ * positives would.  (Segments fill up together, so a few copies could otherwise make all split.) */
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
 /* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused; a later

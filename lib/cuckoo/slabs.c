@@ -16,9 +16,9 @@
  * Memory while a filter grows: at most one slab has free slots, because a slab is allocated only
  * when no slab has a free slot.  A slab is a small part of the filter, because only a filter at
  * least as large as MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
- * fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within
- * the planned bytes.  So its segments and slabs take exactly the bytes that are promised.  Small
- * filters have no slabs, nor have generations with fewer segments than a slab has slots.
+ * fill at least MIN_SLABS_PLANNED slabs allocates slabs from the beginning, as long as a whole slab
+ * fits within the planned bytes.  So its segments and slabs take exactly the promised bytes.  Small
+ * filters have no slabs.  Generations with fewer segments than a slab has slots have none either.
  *
  * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
  * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
@@ -43,7 +43,7 @@ enum {
   SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
   MIN_SLABS_PLANNED = 4,             /* a plan that would fill fewer slabs has no slabs */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* beyond its plan, a filter smaller than so many slabs allocates none */
+      SMALL(32, 2), /* beyond its plan, only a filter as large as this many slabs allocates one */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 
@@ -115,8 +115,8 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
 /* ---- slots ---- */
 
 /* Whether the memory of new slabs is zeroed.  Pages of the system are zeroed, and so are blocks of
- * some allocators.  In other slabs, a call zeroes only the slot that it takes: to zero all slots of
- * a slab would take one call too long. */
+ * some allocators.  In other slabs, a call zeroes only the slot that it takes: zeroing all slots
+ * would take too long for one call. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));

@@ -30,13 +30,13 @@
  * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
  * their copies.  For a string v of bits after root0, let K(v) be the number of keys whose hash
  * strings begin with v, E(v) the number of entries whose known bits begin with v, and d(v) = K(v) -
- * E(v).  Entries are prefixes of hash strings.  So each key can have an entry of its own if and
- * only if there are as many entries as keys, and d(v) >= 0 for all v.
+ * E(v).  (Below, an entry is its known bits, a prefix of hash strings.)  So each key can have an
+ * entry of its own if and only if there are as many entries as keys, and d(v) >= 0 for all v.
  *
  *    1. In the filter, d(v) >= 0.  An add of a key raises d(v) by 1 for each prefix v of the key's
  *       hash string that is longer than the key's entry.  A remove lowers d(v) by 1 for each such v
  *       that is longer than the entry that the remove takes.  No entry that begins with such a v
- *       matches the removed key: the remove would have taken this longer entry.  So d(v) was at
+ *       matches the removed key: otherwise the remove would have taken that entry.  So d(v) was at
  *       least 1.
  *
  * Let L be the entries that have been copied, and those that will be copied if nothing changes any
@@ -46,17 +46,17 @@
  * removes the noted keys from L, and each key remains as it was when it became final.
  *
  *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions: an add of a final
- *       key, whose entry no copy contains; and a remove that takes a copied entry, which is noted
- *       or is of a final key.  Other calls do not change the known bits of copied entries: moves,
- *       folds and splits keep them, and joins are put off.
+ *       key, as no copy contains the new entry; and a remove that takes a copied entry, so that
+ *       its key is noted or is final.  Other calls do not change the known bits of copied
+ *       entries: moves, folds and splits keep them, and joins are put off.
  *
- *    3. So D(v) is d(v) with these removes and these adds undone.  Undone removes do not lower it.
- *       If no key that begins with v is final, there are no such adds, and D(v) >= d(v) >=
- *       0.  If all such keys are final, D(v) has not changed since the last one became final.  If
- *       only some are final, v is shorter than the bits that lead to a directory entry of the
- *       generation in which they became final.  All entries of this generation and of later ones
- *       know more bits than v has (see cuckoo_geometry_next()), and final keys are added only
- *       there.  So these adds have not changed d(v), and D(v) >= d(v) >= 0.
+ *    3. So D(v) is d(v) with these removes and these adds undone.  Undone removes do not lower
+ *       D(v).  If no key that begins with v is final, there are no such adds: D(v) >= d(v) >= 0.
+ *       If all such keys are final, D(v) has not changed since the last one became final.  If only
+ *       some are final, v is too short to select a directory index of the generation in which they
+ *       became final.  All entries of this generation and of later ones know more bits than v has
+ *       (see cuckoo_geometry_next()), and final keys are added only there.  So these adds have not
+ *       changed d(v), and D(v) >= d(v) >= 0.
  *
  *    4. K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
  *       the segment that it writes to, or writes one word ([O] in insert.c).  A remove holds
