@@ -8,7 +8,17 @@
 
 #include <stdlib.h>
 
-enum { CLOSE_TRIES = 3000, BLOOM_ROUNDS = 100 };
+enum { CLOSE_TRIES = 3000, BLOOM_ROUNDS = 100, UNITS_APART = 4 };
+
+/* What the kinds do not have in common. */
+struct distinct_form {
+  bool (*confuses)(const struct distinct *distinct, uint64_t a, uint64_t b);
+  /* Whether the i-th hash, a, is close to the first one, b. */
+  bool (*is_close)(const struct distinct *distinct, uint64_t a, uint64_t b, unsigned i);
+  bool (*holds)(const struct distinct *distinct);
+};
+
+/* ---- cuckoo ---- */
 
 /* The bits after root0 that every entry of a generation holds at least. */
 static unsigned known_bits(const struct cuckoo_geometry *g)
@@ -16,42 +26,29 @@ static unsigned known_bits(const struct cuckoo_geometry *g)
   return (unsigned) g->root_shift + g->pair_bits + g->shape.width - 1U;
 }
 
-struct distinct distinct_of(const tamis_filter *cuckoo)
+/* The distinct prefix of a key. */
+static uint64_t prefix_of(const struct distinct *distinct, uint64_t hash)
 {
-  struct distinct distinct = {.keys = cuckoo->keys,
-                              .first = cuckoo_generation(const_cuckoo_of(cuckoo), 0)->geometry};
-  distinct.bits = known_bits(&distinct.first) < DISTINCT_BITS_MAX ? known_bits(&distinct.first)
-                                                                  : DISTINCT_BITS_MAX;
-  return distinct;
+  uint64_t spread = hash_spread(hash_mix(&distinct->filter->keys, hash));
+  unsigned __int128 string = (unsigned __int128) spread * distinct->first.first_roots;
+  return (uint64_t) (string >> (64 - distinct->bits));
 }
 
-bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo)
+static bool cuckoo_confuses(const struct distinct *distinct, uint64_t a, uint64_t b)
 {
-  const struct cuckoo *c = const_cuckoo_of(cuckoo);
-  for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    if (known_bits(&cuckoo_generation(c, i)->geometry) < distinct->bits)
-      return false;
-  return true;
+  return prefix_of(distinct, a) == prefix_of(distinct, b);
 }
 
-static bool prefix_is_new(const struct distinct *distinct, uint64_t hash, const uint64_t *hashes,
-                          unsigned n)
+/* The kinds of closeness take turns: prefixes that differ in the last bit, a bucket in common, and
+ * none. */
+static bool is_close_in_cuckoo(const struct distinct *distinct, uint64_t a, uint64_t b, unsigned i)
 {
-  for (unsigned i = 0; i < n; i++)
-    if (distinct_prefix(distinct, hash) == distinct_prefix(distinct, hashes[i]))
-      return false;
-  return true;
-}
-
-/* Whether the i-th hash is close to the first one.  The kinds of closeness take turns: prefixes
- * that differ in the last bit, a bucket in common, and none. */
-static bool is_close(const struct distinct *distinct, uint64_t a, uint64_t b, unsigned i)
-{
-  struct cuckoo_address x = cuckoo_address(&distinct->first, hash_mix(&distinct->keys, a));
-  struct cuckoo_address y = cuckoo_address(&distinct->first, hash_mix(&distinct->keys, b));
+  const struct hash_keys *keys = &distinct->filter->keys;
+  struct cuckoo_address x = cuckoo_address(&distinct->first, hash_mix(keys, a));
+  struct cuckoo_address y = cuckoo_address(&distinct->first, hash_mix(keys, b));
   switch (i % 3) {
   case 1:
-    return (distinct_prefix(distinct, a) ^ distinct_prefix(distinct, b)) == 1;
+    return (prefix_of(distinct, a) ^ prefix_of(distinct, b)) == 1;
   case 2:
     return x.root == y.root && (x.lower == y.lower || x.upper == y.upper);
   default:
@@ -59,18 +56,137 @@ static bool is_close(const struct distinct *distinct, uint64_t a, uint64_t b, un
   }
 }
 
+static bool cuckoo_holds(const struct distinct *distinct)
+{
+  const struct cuckoo *c = const_cuckoo_of(distinct->filter);
+  for (unsigned i = 0; i < cuckoo_generations(c); i++)
+    if (known_bits(&cuckoo_generation(c, i)->geometry) < distinct->bits)
+      return false;
+  return true;
+}
+
+/* ---- counting ---- */
+
+static struct bloom_probes probes_of(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom_geometry g = bloom_geometry_of(const_bloom_of(f));
+  return bloom_probes_begin(g.words, hash_mix(&f->keys, hash), g.shape);
+}
+
+/* Whether two keys have a counter in common. */
+static bool counting_confuses(const struct distinct *distinct, uint64_t a, uint64_t b)
+{
+  const struct bloom_geometry g = bloom_geometry_of(const_bloom_of(distinct->filter));
+  struct bloom_probes of_a = probes_of(distinct->filter, a);
+  for (unsigned i = 0; i < g.shape.probes; i++) {
+    struct bloom_probe x = bloom_probes_next(&of_a, g.shape);
+    struct bloom_probes of_b = probes_of(distinct->filter, b);
+    for (unsigned j = 0; j < g.shape.probes; j++) {
+      struct bloom_probe y = bloom_probes_next(&of_b, g.shape);
+      if (x.word == y.word && x.mask & y.mask)
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool in_one_line(const struct distinct *distinct, uint64_t a, uint64_t b, unsigned i)
+{
+  const tamis_filter *f = distinct->filter;
+  (void) i;
+  return probes_of(f, a).word / LINE_WORDS == probes_of(f, b).word / LINE_WORDS;
+}
+
+/* There is one array of counters for good. */
+static bool counting_holds(const struct distinct *distinct)
+{
+  (void) distinct;
+  return true;
+}
+
+/* ---- windows ---- */
+
+/* The values that the digits of a key can have in a layer, in units of 2^-64 of the fraction. */
+static uint64_t unit_of(const struct window_geometry *g)
+{
+  return (UINT64_MAX >> window_fingerprint_bits(&g->shape)) / (g->segments * g->half) + 1;
+}
+
+static const struct window_geometry *first_of(const struct distinct *distinct)
+{
+  return &const_window_of(distinct->filter)->first.geometry;
+}
+
+static bool window_confuses(const struct distinct *distinct, uint64_t a, uint64_t b)
+{
+  uint64_t x = window_spread(hash_mix(&distinct->filter->keys, a)),
+           y = window_spread(hash_mix(&distinct->filter->keys, b));
+  return (x > y ? x - y : y - x) < UNITS_APART * unit_of(first_of(distinct));
+}
+
+static uint64_t lower_of(const struct distinct *distinct, uint64_t hash)
+{
+  const struct window_geometry *g = first_of(distinct);
+  return window_place_of(g, hash_mix(&distinct->filter->keys, hash), g->segments > 1).lower;
+}
+
+/* Two in three have a bucket in common. */
+static bool is_close_in_window(const struct distinct *distinct, uint64_t a, uint64_t b, unsigned i)
+{
+  return i % 3 == 2 || lower_of(distinct, a) == lower_of(distinct, b);
+}
+
+static bool window_holds(const struct distinct *distinct)
+{
+  const struct window *w = const_window_of(distinct->filter);
+  for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older)
+    if (unit_of(&layer->geometry) > UNITS_APART / 2 * unit_of(first_of(distinct)))
+      return false;
+  return true;
+}
+
+/* ---- any of them ---- */
+
+struct distinct distinct_of(const tamis_filter *filter)
+{
+  static const struct distinct_form cuckoo = {cuckoo_confuses, is_close_in_cuckoo, cuckoo_holds},
+                                    counting = {counting_confuses, in_one_line, counting_holds},
+                                    window = {window_confuses, is_close_in_window, window_holds};
+  const struct filter_kind *kind = operations_of(filter)->kind;
+  struct distinct distinct = {.filter = filter,
+                              .form = kind == &tamis__cuckoo_kind           ? &cuckoo
+                                      : kind == &tamis__counting_bloom_kind ? &counting
+                                                                            : &window};
+  if (kind == &tamis__cuckoo_kind) {
+    distinct.first = cuckoo_generation(const_cuckoo_of(filter), 0)->geometry;
+    distinct.bits = known_bits(&distinct.first) < DISTINCT_BITS_MAX ? known_bits(&distinct.first)
+                                                                    : DISTINCT_BITS_MAX;
+  }
+  return distinct;
+}
+
+bool distinct_confuses(const struct distinct *distinct, uint64_t a, uint64_t b)
+{
+  return distinct->form->confuses(distinct, a, b);
+}
+
+bool distinct_holds(const struct distinct *distinct)
+{
+  return distinct->form->holds(distinct);
+}
+
 void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *hashes, unsigned n)
 {
-  for (unsigned i = 0; i < n; i++) {
-    uint64_t hash = 0;
+  for (unsigned i = 0; i < n; i++)
     for (unsigned tries = 0;; tries++) {
-      hash = random_next(&seed);
-      if (prefix_is_new(distinct, hash, hashes, i) &&
-          (i == 0 || tries >= CLOSE_TRIES || is_close(distinct, hash, hashes[0], i)))
+      bool confused = false;
+      hashes[i] = random_next(&seed);
+      for (unsigned j = 0; j < i; j++)
+        confused |= distinct_confuses(distinct, hashes[i], hashes[j]);
+      if (!confused &&
+          (tries >= CLOSE_TRIES || distinct->form->is_close(distinct, hashes[i], hashes[0], i)))
         break;
     }
-    hashes[i] = hash;
-  }
 }
 
 /* ---- Bloom ---- */
@@ -157,99 +273,4 @@ bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t
   bool all = plan_layers(options, n, &users) && choose(&users, &keys, seed, hashes, n);
   free(users.all);
   return all;
-}
-
-/* ---- counting ---- */
-
-static struct bloom_probes probes_of(const tamis_filter *f, uint64_t hash)
-{
-  const struct bloom_geometry geometry = bloom_geometry_of(const_bloom_of(f)), *g = &geometry;
-  return bloom_probes_begin(g->words, hash_mix(&f->keys, hash), g->shape);
-}
-
-bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t b)
-{
-  const struct bloom_geometry geometry = bloom_geometry_of(const_bloom_of(counting)),
-                              *g = &geometry;
-  struct bloom_probes of_a = probes_of(counting, a);
-  for (unsigned i = 0; i < g->shape.probes; i++) {
-    struct bloom_probe x = bloom_probes_next(&of_a, g->shape);
-    struct bloom_probes of_b = probes_of(counting, b);
-    for (unsigned j = 0; j < g->shape.probes; j++) {
-      struct bloom_probe y = bloom_probes_next(&of_b, g->shape);
-      if (x.word == y.word && x.mask & y.mask)
-        return true;
-    }
-  }
-  return false;
-}
-
-static bool in_one_line(const tamis_filter *f, uint64_t a, uint64_t b)
-{
-  return probes_of(f, a).word / LINE_WORDS == probes_of(f, b).word / LINE_WORDS;
-}
-
-void distinct_choose_counting(const tamis_filter *counting, uint64_t seed, uint64_t *hashes,
-                              unsigned n)
-{
-  for (unsigned i = 0; i < n; i++)
-    for (unsigned tries = 0;; tries++) {
-      bool shared = false;
-      hashes[i] = random_next(&seed);
-      for (unsigned j = 0; j < i; j++)
-        shared |= distinct_share_counters(counting, hashes[i], hashes[j]);
-      if (!shared && (tries >= CLOSE_TRIES || in_one_line(counting, hashes[i], hashes[0])))
-        break;
-    }
-}
-
-/* ---- windows ---- */
-
-enum { UNITS_APART = 4 };
-
-/* The values that the digits of a key can have in a layer, in units of 2^-64 of the fraction. */
-static uint64_t unit_of(const struct window_geometry *g)
-{
-  return (UINT64_MAX >> window_fingerprint_bits(&g->shape)) / (g->segments * g->half) + 1;
-}
-
-static uint64_t fraction_of(const tamis_filter *f, uint64_t hash)
-{
-  return window_spread(hash_mix(&f->keys, hash));
-}
-
-bool distinct_near_in_window(const tamis_filter *window, uint64_t a, uint64_t b)
-{
-  uint64_t x = fraction_of(window, a), y = fraction_of(window, b);
-  return (x > y ? x - y : y - x) < UNITS_APART * unit_of(&const_window_of(window)->first.geometry);
-}
-
-bool distinct_holds_in_window(const tamis_filter *window)
-{
-  const struct window *w = const_window_of(window);
-  uint64_t unit = unit_of(&w->first.geometry);
-  for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older)
-    if (unit_of(&layer->geometry) > UNITS_APART / 2 * unit)
-      return false;
-  return true;
-}
-
-static uint64_t lower_of(const tamis_filter *f, uint64_t hash)
-{
-  const struct window_geometry *g = &const_window_of(f)->first.geometry;
-  return window_place_of(g, hash_mix(&f->keys, hash), g->segments > 1).lower;
-}
-
-void distinct_choose_window(const tamis_filter *window, uint64_t seed, uint64_t *hashes, unsigned n)
-{
-  for (unsigned i = 0; i < n; i++)
-    for (unsigned tries = 0;; tries++) {
-      bool near = false;
-      hashes[i] = random_next(&seed);
-      for (unsigned j = 0; j < i; j++)
-        near |= distinct_near_in_window(window, hashes[i], hashes[j]);
-      if (!near && (tries >= CLOSE_TRIES || i % 3 == 2 ||
-                    lower_of(window, hashes[i]) == lower_of(window, hashes[0])))
-        break;
-    }
 }

@@ -44,8 +44,8 @@
  *
  * Window.  What a layer stores of a key are the leading digits of one fraction (window/geometry.h).
  * Keys that are further apart there than some units of the first layer's last digit are told from
- * each other by it, and by every layer that has at least half as many values.
- * distinct_holds_in_window() checks that all have.
+ * each other by it, and by every layer that has at least half as many values.  distinct_holds()
+ * checks that all have.
  */
 #ifndef TAMIS_STRESS_DISTINCT_H
 #define TAMIS_STRESS_DISTINCT_H
@@ -56,50 +56,30 @@
 
 enum { DISTINCT_BITS_MAX = SMALL(16, 10) };
 
+/* What a filter never confuses: any filter but a Bloom filter without counters and window. */
 struct distinct {
-  struct hash_keys keys;
-  struct cuckoo_geometry first; /* the first generation's */
+  const struct distinct_form *form; /* of its kind */
+  const tamis_filter *filter;
+  struct cuckoo_geometry first; /* of a cuckoo filter: the first generation's */
   unsigned bits;                /* L */
 };
 
-struct distinct distinct_of(const tamis_filter *cuckoo);
+struct distinct distinct_of(const tamis_filter *filter);
 
-/* The distinct prefix of a key, given by its hash. */
-static inline uint64_t distinct_prefix(const struct distinct *distinct, uint64_t hash)
-{
-  uint64_t spread = hash_spread(hash_mix(&distinct->keys, hash));
-  unsigned __int128 string = (unsigned __int128) spread * distinct->first.first_roots;
-  return (uint64_t) (string >> (64 - distinct->bits));
-}
+/* Whether the filter may confuse two keys, given by their hashes. */
+bool distinct_confuses(const struct distinct *distinct, uint64_t a, uint64_t b);
 
-/* Chooses n hashes whose distinct prefixes differ.  Where a few tries find them, they are close to
- * the first one: they share a bucket with it, or their prefix differs in the last bit only. */
+/* Chooses n hashes that the filter does not confuse.  Where a few tries find them, they are close to
+ * the first one: they share a bucket or a line with it, or their prefix differs in the last bit
+ * only. */
 void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *hashes, unsigned n);
 
-/* Whether L is small enough for every generation that the filter has by now. */
-bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo);
+/* Whether that holds for every generation or layer that the filter has by now. */
+bool distinct_holds(const struct distinct *distinct);
 
 /* Chooses n hashes each of which has a bit of its own in a Bloom filter with these options, and in
  * each layer that it opens for them.  False: n is too large for that. */
 bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
                            unsigned n);
-
-/* Chooses n hashes that have no counters in common; most of them in one line. */
-void distinct_choose_counting(const tamis_filter *counting, uint64_t seed, uint64_t *hashes,
-                              unsigned n);
-
-/* Whether two keys have. */
-bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t b);
-
-/* Chooses n hashes that a window does not confuse; most of them have a bucket in common. */
-void distinct_choose_window(const tamis_filter *window, uint64_t seed, uint64_t *hashes,
-                            unsigned n);
-
-/* Whether a window may confuse two keys. */
-bool distinct_near_in_window(const tamis_filter *window, uint64_t a, uint64_t b);
-
-/* Whether all layers that the window has by now tell those keys from each other that are not
- * near. */
-bool distinct_holds_in_window(const tamis_filter *window);
 
 #endif

@@ -25,6 +25,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -61,16 +62,10 @@ struct caller {
   struct key keys[MOST_OWN];
 };
 
-static void wrong(struct round *r, const char *what, uint64_t value)
-{
-  if (atomic_fetch_add(&r->wrong, 1) < 4)
-    fprintf(stderr, "%s (%" PRIu64 ")\n", what, value);
-}
-
 static void require(struct round *r, bool good, const char *what, uint64_t value)
 {
-  if (!good)
-    wrong(r, what, value);
+  if (!good && atomic_fetch_add(&r->wrong, 1) < 4)
+    fprintf(stderr, "%s (%" PRIu64 ")\n", what, value);
 }
 
 /* Something is found that was not added. */
@@ -83,13 +78,6 @@ static void note_unlucky(struct round *r, struct key *key)
 static uint64_t draw(struct caller *c, uint64_t n)
 {
   return random_next(&c->seed) % n;
-}
-
-static void raise_to(_Atomic uint64_t *at, uint64_t to)
-{
-  uint64_t old = atomic_load(at);
-  while (old < to && !atomic_compare_exchange_weak(at, &old, to))
-    ;
 }
 
 static void end_periods(struct round *r, tamis_filter *f, uint64_t n)

@@ -5,7 +5,6 @@
 #include <error.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,24 +37,6 @@ bool harness_more(const struct harness_settings *settings, uint64_t round)
 
 /* ---- messages ---- */
 
-void harness_report(bool good, const char *format, ...)
-{
-  enum { MAX_LINES = 24 };
-  static unsigned lines;
-  va_list arguments;
-  if (good && lines++ >= MAX_LINES)
-    return;
-  va_start(arguments, format);
-  vprintf(format, arguments);
-  va_end(arguments);
-}
-
-uint64_t harness_mismatch(const char *what, uint64_t actual, uint64_t expected)
-{
-  fprintf(stderr, "%s: %" PRIu64 ", should be %" PRIu64 "\n", what, actual, expected);
-  return 1;
-}
-
 int harness_verdict(const struct harness_settings *settings, bool good)
 {
   printf("%s: %s in %.1f s (seed %" PRIu64 ")\n", program_invocation_short_name,
@@ -67,6 +48,16 @@ int harness_verdict(const struct harness_settings *settings, bool good)
     printf(" --seed %" PRIu64 "\n", settings->seed);
   }
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- memory ---- */
+
+void *harness_zeroes(size_t n, size_t size)
+{
+  void *block = calloc(n ? n : 1, size);
+  if (!block)
+    error(2, errno, "no memory");
+  return block;
 }
 
 /* ---- threads ---- */
@@ -94,8 +85,8 @@ void harness_run(uint64_t threads, uint64_t seed, void (*body)(struct worker *),
                  struct worker *workers)
 {
   struct start start = {.body = body};
-  struct thread *all = calloc(threads, sizeof *all);
-  if (!all || pthread_barrier_init(&start.barrier, NULL, (unsigned) threads))
+  struct thread *all = harness_zeroes(threads, sizeof *all);
+  if (pthread_barrier_init(&start.barrier, NULL, (unsigned) threads))
     error(2, errno, "cannot start");
   for (uint64_t i = 0; i < threads; i++) {
     workers[i] = (struct worker){

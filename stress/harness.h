@@ -36,6 +36,19 @@ static inline uint64_t random_at(uint64_t seed, uint64_t i)
   return random_next(&state);
 }
 
+/* ---- memory ---- */
+
+/* Raises a number that other threads raise, too. */
+static inline void raise_to(_Atomic uint64_t *at, uint64_t to)
+{
+  uint64_t old = atomic_load(at);
+  while (old < to && !atomic_compare_exchange_weak(at, &old, to))
+    ;
+}
+
+/* n objects that are 0.  Exits with status 2 and a message if there is no memory. */
+void *harness_zeroes(size_t n, size_t size);
+
 /* ---- the command line ---- */
 
 enum { MAX_THREADS = 64 };
@@ -91,12 +104,6 @@ double harness_seconds(void);       /* monotonic */
 uint64_t harness_nanoseconds(void); /* monotonic */
 
 /* ---- messages ---- */
-
-/* Prints the result of a round.  In long runs it prints good ones only at first. */
-void harness_report(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Prints that a figure is wrong; returns 1, the number of wrong figures. */
-uint64_t harness_mismatch(const char *what, uint64_t actual, uint64_t expected);
 
 /* Prints "passed" or "FAILED", and after a failure how to run the program again.  Returns an exit
  * status. */

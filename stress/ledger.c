@@ -25,9 +25,7 @@ static void note(struct ledger *ledger, const char *wrong)
 static void note_bytes(struct ledger *ledger, size_t size)
 {
   uint64_t bytes = atomic_fetch_add(&ledger->bytes, size) + size;
-  uint64_t most = atomic_load(&ledger->most_bytes);
-  while (bytes > most && !atomic_compare_exchange_weak(&ledger->most_bytes, &most, bytes))
-    ;
+  raise_to(&ledger->most_bytes, bytes);
   if (ledger->limit && bytes > ledger->limit)
     note(ledger, "more memory was taken than max_bytes");
 }

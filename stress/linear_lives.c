@@ -116,10 +116,7 @@ static int create_counting(struct life *life, tamis_options *options)
   options->stripes = 1u << random / 64 % 4;
   life->peak = options->capacity * 5 / 4 / life->threads + 1;
   life->rounds = 8;
-  int result = tamis_create(options, &life->filter);
-  if (result == TAMIS_OK)
-    distinct_choose_counting(life->filter, life->seed, life->hashes, life->classes);
-  return result;
+  return tamis_create(options, &life->filter);
 }
 
 /* Few buckets, so that entries are moved all the time. */
@@ -133,10 +130,7 @@ static int create_shared(struct life *life, tamis_options *options)
   options->stripes = 1u << random / 32 % 4;
   life->peak = options->capacity * 5 / 4 / life->threads + 1;
   life->rounds = 8;
-  int result = tamis_open_shared(options, NULL, &life->filter);
-  if (result == TAMIS_OK)
-    distinct_choose_window(life->filter, life->seed, life->hashes, life->classes);
-  return result;
+  return tamis_open_shared(options, NULL, &life->filter);
 }
 
 /* As small as the counting ones.  Layers are opened when few periods end, and leave when many
@@ -163,10 +157,7 @@ static int create_window(struct life *life, tamis_options *options)
       options->max_bytes += random / 131072 % 4096;
   }
   life->rounds = 8;
-  int result = tamis_create(options, &life->filter);
-  if (result == TAMIS_OK)
-    distinct_choose_window(life->filter, life->seed, life->hashes, life->classes);
-  return result;
+  return tamis_create(options, &life->filter);
 }
 
 int life_create(struct life *life)
@@ -180,7 +171,7 @@ int life_create(struct life *life)
   int result = create[life->variant](life, &options);
   if (result != TAMIS_OK)
     return result;
-  if (life->variant < BLOOM) {
+  if (life->variant != BLOOM) { /* whose keys are chosen before */
     life->distinct = distinct_of(life->filter);
     distinct_choose(&life->distinct, life->seed, life->hashes, life->classes);
   }

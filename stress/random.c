@@ -25,7 +25,6 @@
 
 #include "pauses.h"
 
-#include <error.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +41,6 @@ void run_wrong(struct run *run, const char *what, uint64_t key)
 {
   if (atomic_fetch_add(&run->wrong, 1) < MAX_LINES)
     fprintf(stderr, "configuration %" PRIu64 ": %s (%" PRIu64 ")\n", run->number, what, key);
-}
-
-static void *zeroes(size_t n, size_t size)
-{
-  void *block = calloc(n ? n : 1, size);
-  if (!block)
-    error(2, 0, "no memory");
-  return block;
 }
 
 static uint64_t at_most(uint64_t n, uint64_t most)
@@ -76,11 +67,11 @@ static void prepare(struct run *run, const struct settings *s, uint64_t number)
   run->ledger.seed = random_next(&random);
   run->ledger.odds = 2 + random_next(&random) % 8;
   run->ledger.yields = random_next(&random) % 2;
-  run->copies = zeroes(run->all, sizeof *run->copies);
-  run->won = zeroes(run->all, sizeof *run->won);
-  run->refused = zeroes(run->all, sizeof *run->refused);
-  run->earliest = zeroes(run->all, sizeof *run->earliest);
-  run->latest = zeroes(run->all, sizeof *run->latest);
+  run->copies = harness_zeroes(run->all, sizeof *run->copies);
+  run->won = harness_zeroes(run->all, sizeof *run->won);
+  run->refused = harness_zeroes(run->all, sizeof *run->refused);
+  run->earliest = harness_zeroes(run->all, sizeof *run->earliest);
+  run->latest = harness_zeroes(run->all, sizeof *run->latest);
 }
 
 /* Between two phases: as many periods end as may, at most. */

@@ -49,7 +49,7 @@ struct run {
    * phase; in which periods, at the earliest and at the latest, each key was added last. */
   _Atomic uint64_t begun, ended;
   _Atomic int64_t ends_left;
-  _Atomic uint32_t *earliest, *latest;
+  _Atomic uint64_t *earliest, *latest;
 };
 
 static inline bool has_window(const struct run *run)

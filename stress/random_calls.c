@@ -6,7 +6,6 @@
 
 #include "pauses.h"
 
-#include <error.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,8 +150,6 @@ static void judge_own(struct caller *caller, uint64_t key, bool unique, int resu
 {
   struct run *run = caller->run;
   bool was_in = run->copies[key];
-  if (result == TAMIS_OK || (result == TAMIS_PRESENT && run->configuration.options.window_renews))
-    window_note_add(run, key, caller->began);
   if (result == TAMIS_OK && !(unique && was_in)) {
     caller->copies += !(is_bloom(run) && was_in);
     run->copies[key] = is_bloom(run) ? 1 : run->copies[key] + 1;
@@ -169,8 +166,6 @@ static void judge_own(struct caller *caller, uint64_t key, bool unique, int resu
 static void judge_contested(struct caller *caller, uint64_t key, int result)
 {
   struct run *run = caller->run;
-  if (result == TAMIS_OK || (result == TAMIS_PRESENT && run->configuration.options.window_renews))
-    window_note_add(run, key, caller->began);
   if (result == TAMIS_OK) {
     if (atomic_fetch_add(&run->won[key], 1))
       wrong(caller, "a second winner", key);
@@ -223,6 +218,27 @@ static void look_again(struct caller *caller, bool own)
       wrong(caller, "a key that was just added is missing", caller->numbers[i]);
 }
 
+/* Adds the batch, of the thread's own keys or of contested ones; or the single key, if there is one. */
+static void add_and_judge(struct caller *caller, bool unique, bool own)
+{
+  struct run *run = caller->run;
+  const bool renews = run->configuration.options.window_renews;
+  if (!caller->batch && caller->n == 0)
+    return;
+  call_add(caller, unique);
+  for (size_t i = 0; i < caller->n; i++) {
+    const uint64_t key = caller->numbers[i];
+    const int result = caller->results[i];
+    if (result == TAMIS_OK || (result == TAMIS_PRESENT && renews))
+      window_note_add(run, key, caller->began);
+    if (own)
+      judge_own(caller, key, unique, result);
+    else
+      judge_contested(caller, key, result);
+  }
+  look_again(caller, own);
+}
+
 /* ---- own keys ---- */
 
 static uint64_t own_keys(const struct caller *caller)
@@ -269,13 +285,8 @@ static void fill_own(struct caller *caller, uint64_t *next)
   size_t n = begin_batch(caller);
   while (caller->n < n && *next < own_keys(caller))
     add_to_batch(caller, own_key(caller, (*next)++));
-  if (!caller->batch && caller->n == 0)
-    return;
   atomic_fetch_add(&caller->run->offered, caller->n);
-  call_add(caller, unique);
-  for (size_t i = 0; i < caller->n; i++)
-    judge_own(caller, caller->numbers[i], unique, caller->results[i]);
-  look_again(caller, true);
+  add_and_judge(caller, unique, true);
 }
 
 static void compete(struct caller *caller, uint64_t *next, uint64_t end)
@@ -283,12 +294,7 @@ static void compete(struct caller *caller, uint64_t *next, uint64_t end)
   size_t n = begin_batch(caller);
   while (caller->n < n && *next < end)
     add_to_batch(caller, (*next)++);
-  if (!caller->batch && caller->n == 0)
-    return;
-  call_add(caller, true);
-  for (size_t i = 0; i < caller->n; i++)
-    judge_contested(caller, caller->numbers[i], caller->results[i]);
-  look_again(caller, false);
+  add_and_judge(caller, true, false);
 }
 
 static void fill(struct caller *caller)
@@ -361,12 +367,7 @@ static void add_own(struct caller *caller)
     if (takes_copy(caller, key))
       add_to_batch(caller, key);
   }
-  if (!caller->batch && caller->n == 0)
-    return;
-  call_add(caller, unique);
-  for (size_t i = 0; i < caller->n; i++)
-    judge_own(caller, caller->numbers[i], unique, caller->results[i]);
-  look_again(caller, true);
+  add_and_judge(caller, unique, true);
 }
 
 static void remove_copy(struct caller *caller, uint64_t key)
@@ -447,9 +448,7 @@ static void work(struct worker *worker)
   static void (*const phases[])(struct caller *) = {
       [FILL] = fill, [BRINK] = reach_the_brink, [MIX] = mix, [DRAIN] = drain};
   struct run *run = worker->arg;
-  struct caller *caller = calloc(1, sizeof *caller);
-  if (!caller)
-    error(2, 0, "no memory");
+  struct caller *caller = harness_zeroes(1, sizeof *caller);
   caller->run = run;
   caller->worker = worker;
   caller->seed = worker->seed;

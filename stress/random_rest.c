@@ -183,19 +183,23 @@ static void look_for_all(struct run *run)
 
 /* ---- calls that change nothing ---- */
 
+int call_on_key(struct run *run, uint64_t key,
+                int call(tamis_filter *f, const void *key, size_t len))
+{
+  unsigned char bytes[LONGEST_KEY];
+  return call(run->filter, bytes, configuration_key(&run->configuration, key, bytes));
+}
+
 static void check_calls_without_effect(struct run *run)
 {
-  tamis_filter *f = run->filter;
-  unsigned char bytes[LONGEST_KEY];
   tamis_stats before = stats_of(run->filter);
   for (uint64_t key = 0; key < run->all && key < 1000; key++)
     if (run->copies[key]) {
-      size_t len = configuration_key(&run->configuration, key, bytes);
       if (is_bloom(run) || run->configuration.options.window_renews)
         window_note_add(run, key, window_call_begins(run));
-      require(run, note_add(run, tamis_add_unique(f, bytes, len)) == TAMIS_PRESENT,
+      require(run, note_add(run, call_on_key(run, key, tamis_add_unique)) == TAMIS_PRESENT,
               "add_unique does not find a key", key);
-      require(run, !is_bloom(run) || note_add(run, tamis_add(f, bytes, len)) == TAMIS_OK,
+      require(run, !is_bloom(run) || note_add(run, call_on_key(run, key, tamis_add)) == TAMIS_OK,
               "a Bloom filter refuses a key that is in", key);
     }
   tamis_stats after = stats_of(run->filter);
@@ -214,13 +218,6 @@ void check_at_rest(struct run *run)
 }
 
 /* ---- removes ---- */
-
-int call_on_key(struct run *run, uint64_t key,
-                int call(tamis_filter *f, const void *key, size_t len))
-{
-  unsigned char bytes[LONGEST_KEY];
-  return call(run->filter, bytes, configuration_key(&run->configuration, key, bytes));
-}
 
 /* What threads competed for is removed here, the rest was. */
 static void remove_rest(struct run *run)

@@ -18,13 +18,6 @@ uint64_t window_call_begins(const struct run *run)
   return atomic_load(&run->ended);
 }
 
-static void raise_to(_Atomic uint32_t *period, uint64_t to)
-{
-  uint32_t old = atomic_load(period);
-  while (old < to && !atomic_compare_exchange_weak(period, &old, (uint32_t) to))
-    ;
-}
-
 void window_note_add(struct run *run, uint64_t key, uint64_t began)
 {
   raise_to(&run->earliest[key], began);
@@ -171,8 +164,7 @@ void window_forget_all(struct run *run)
     window_end_periods(run, window_of_run(run) + 1);
     for (uint64_t key = 0; key < run->all; key++)
       require(run, !run->copies[key], "a key outlives the window: a bug of this program", key);
-    tamis_stats s = TAMIS_STATS_INIT;
-    tamis_get_stats(run->filter, &s);
+    const tamis_stats s = stats_of(run->filter);
     require(run, s.count == 0, "something is left when all is forgotten", s.count);
     if (!again)
       fill_again(run);
