@@ -167,7 +167,7 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Encodes the counts in the old block if they fit and a new block would not be much better. */
+/* Encodes the counts: in the old block if they fit and a new block would not be much better. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare)
 {

@@ -8,13 +8,13 @@
  *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
  * `changes` is the number of times, modulo 8192, that a layer was opened or has left.  g is set if
- * the filter has layers besides the first.  Both stamps run from 1 to G + 2, and then from 1 again.
- * So no division by G + 2 is needed, and the period may wrap round.
+ * the filter has layers besides the first.  In a window of G past periods, both stamps run from 1
+ * to G + 2, then from 1 again.  So no division by G + 2 is needed, and the period may wrap round.
  *
  * If a thread reads the same word twice, no period has ended in between, no layer was opened, and
  * none has left.  The fields are wide enough for that: the period has 36 bits, and `changes` has
  * 13.  Within one period at most 63 layers leave, and some 60 are opened: each is twice as large as
- * the one before it, except one at the end of a period.
+ * the one before it (except one at the end of a period), so more would exceed any memory.
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -94,7 +94,7 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-/* Returns how many periods before that of `epoch` the period with this stamp ran. */
+/* The age of a stamp: the number of periods from the stamp's period to that of `epoch`. */
 static inline unsigned epoch_age(uint64_t epoch, unsigned stamp, unsigned stamps)
 {
   unsigned now = epoch_now(epoch);
@@ -127,12 +127,12 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
  *     │     offset      │     coming      │
  *     └─────────────────┴─────────────────┘
  *
- * The period in the epoch word counts the steps of the stamp, one at a time.  Users know a period
- * by its *number*: this count plus the offset, modulo 2^36.  So a period can get another number,
- * after a long pause or by tamis_set_period(), while the epoch word and all stamps stay the same.
+ * The period in the epoch word grows by one with each step of the stamp.  Users see a *number*:
+ * this period plus the offset, modulo 2^36.  So a period can get another number, after a long pause
+ * or by tamis_set_period(), while the epoch word and the stamps stay the same.
  *
- * During a jump, `coming` is the period, modulo 2^28, that the epoch word has after the jump: [T]
- * in table.h.  At other times `coming` is the period of the epoch word, or an earlier one. */
+ * During a jump over several periods ([T] in table.h), `coming` is the period, modulo 2^28, that
+ * the epoch word has after the jump.  Otherwise `coming` is the word's period or an earlier one. */
 
 typedef _Atomic uint64_t period_numbers;
 
@@ -141,8 +141,8 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Returns the value of `numbers` that gives the period of `epoch` the number `number`.  No jump may
- * be under way. */
+/* Returns the value to store in `numbers` so that the period of `epoch` has the number `number`.
+ * No jump may be under way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
@@ -155,8 +155,8 @@ static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, uns
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* Returns the greatest age, in the period of `epoch`, of keys that the running jump keeps; without
- * a jump, `periods`.  (Whatever another process writes into `numbers`, keys of age 0 are kept.) */
+/* Returns the greatest age, counted back from `epoch`, of keys that the running jump keeps, or
+ * `periods` if no jump runs.  (Keys of age 0 stay even if `numbers` is wrong.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
@@ -189,13 +189,13 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
  * the stripes of its key before it searches the buckets, and again after it has written a lane.
  * ORDER epoch.read (seq_cst)
  *   pairs with     epoch.publish
- *   makes visible  the layers that the word names.  Also, if a look-up has seen a stamp that was
- *                  written after the end of a period: that the period has ended (by coherence, as
- *                  the loads of buckets have acquire order)
- *   if weakened    acquire would keep all this visible, but a writer's second load could be done
+ *   makes visible  the layers that the word names.  If a look-up has seen a stamp that was written
+ *                  after the end of a period, its second read of the word sees that the period has
+ *                  ended (by coherence, as the loads of buckets have acquire order)
+ *   if weakened    acquire would still make this visible, but a writer's second load could be done
  *                  before its write.  If a period ends in between, the writer does not see that,
- *                  and a look-up in the next period misses the renewed key.  Also, only seq_cst
- *                  accesses have one order, in which tamis_advance() and a look-up that finds the
+ *                  and a look-up in the next period misses the renewed key.  Nor would there be one
+ *                  order of all accesses, in which tamis_advance() and a look-up that finds the
  *                  word unchanged take effect.  With relaxed, a look-up could read the buckets
  *                  before the word, and see a stamp that was renewed meanwhile: false negative
  *   checked by     mutants/epoch_before_relaxed, mutants/epoch_not_read_again_by_lookups and

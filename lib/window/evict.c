@@ -96,7 +96,7 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
 }
 
 /* Counts a moved entry and its further copies in the target's stripe instead of the source's.  If
- * `taken`, a dead entry was counted in the target lane.  The caller must hold both stripes. */
+ * `taken`, a dead entry in the target lane counts there already.  The caller holds both stripes. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {

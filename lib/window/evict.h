@@ -8,9 +8,9 @@
  * the segment.
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
- *    F  names the segment in `frozen`         M  reads `frozen`: its own segment?
- *    F  takes each stripe of the segment      M     if so, releases the stripes, waits for
- *       once                                        `saving`, and begins anew
+ *    F  names the segment in `frozen`         M  reads `frozen`; if it names M's segment,
+ *    F  takes each stripe of it once          M     releases the stripes, waits until `saving`
+ *                                             M     is free, and begins again
  *    F  (the copy)                            M  moves
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
@@ -26,10 +26,10 @@
 /* Moves entries so that one of a key's two buckets in `layer` gets a free lane.  `layer` must be
  * the newest layer that `epoch` names.  Returns TAMIS_OK if the caller must try again: a bucket may
  * have a free lane now, or the list of layers has changed since `epoch`.  Returns TAMIS_ABSENT if
- * no moves make room, or if a full mark says so and `thorough` is false.  The caller must hold no
- * stripe, and need not be in a read section.
- *   Errors  there is no memory for the count of an entry that has to be moved:
- *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
+ * no moves make room, or if the segment has a full mark and `thorough` is false.  The caller must
+ * hold no stripe, and need not be in a read section.
+ *   Errors  if the count of a moved entry needs memory: TAMIS_EFULL if max_bytes is reached,
+ *           otherwise TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 

@@ -16,8 +16,8 @@ static const struct form {
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
 /* The *partners* of a bucket are the other buckets that its entries can have, one for each
- * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So tables
- * get less full, and the larger they are, the less full they get.  With fingerprints of 10 + i
+ * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So adds
+ * fail at a lower load factor than otherwise, most so in large tables.  With fingerprints of 10 + i
  * bits, each doubling beyond 4096 buckets lowers the load factor by `fall` + falls_faster[i]. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
@@ -43,8 +43,9 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* An absent key is compared with the lanes of two buckets.  Of the n = 2^f fingerprints, 1 is twice
- * as frequent, as 0 becomes 1.  So a lane in use matches with probability (1 + 2 / n) / n. */
+/* An absent key is compared with the lanes of two buckets.  Of the n = 2^f fingerprints of f bits,
+ * 1 is twice as frequent as others, as it replaces 0.  So a lane in use matches the key with
+ * probability (1 + 2 / n) / n. */
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));
@@ -57,7 +58,7 @@ static struct table_load load_of(const struct window_shape *s)
                                                     : tamis__table_load(s->lane.lanes, true);
 }
 
-/* The rate of a full layer.  Assumes the load factor of 64 buckets: larger tables get less full. */
+/* The rate of a full layer of 64 buckets.  A larger full layer has a lower load factor and rate. */
 static double full_rate(const struct window_shape *s)
 {
   struct table_load load = tamis__table_load(s->lane.lanes, true);
@@ -148,7 +149,7 @@ static bool plan_table(double keys, struct window_geometry *g)
     lanes = lanes_for(s, keys, segments);
   }
   double half = ceil(lanes / s->lane.lanes / 2), step = 1u << g->bucket_shift;
-  /* Adds buckets while overfull sets are likely.  Keys that fit in one pair never overfill it. */
+  /* Adds buckets while overfull sets (load.c) are likely, unless one pair has room for all keys. */
   while (keys > 2 * s->lane.lanes &&
          tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > load_early)
     half = ceil(half * 1.03) + 1;

@@ -14,12 +14,12 @@
  * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; this
  * library uses the sum of both buckets, not their xor, and two halves, as in its cuckoo filter.
  *
- * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger tables have segments
- * of half a MiB.  A save freezes one segment at a time (evict.h).
+ * A table of up to 2 MiB is one segment, so look-ups need not compute the segment.  Larger tables
+ * have segments of half a MiB.  A save freezes one segment at a time (evict.h).
  *
  * A filter that grows opens layers, each of which is a table of its own.  Layers that exist at the
- * same time have different indices 1, 2, ...  The index i of a layer determines its share of the
- * rate: 0.9 for index 1, and 0.1 times 6 / (pi (i - 1))^2 for a later index.  However many layers
+ * same time have different indices 1, 2, ...  A layer of index k gets a share of the filter's
+ * false-positive rate: 0.9 if k is 1, otherwise 0.1 times 6 / (pi (k - 1))^2.  However many layers
  * there are, their shares add up to at most 1.
  */
 #ifndef TAMIS_LIB_WINDOW_GEOMETRY_H
@@ -41,7 +41,7 @@ struct window_geometry {
   unsigned shape_index;      /* index in WINDOW_FOR_ALL_SHAPES */
   unsigned bucket_shift;     /* log2 of the number of buckets in a word: 0 or 1 */
   uint64_t segments;         /* S: the number of segments */
-  uint64_t half;             /* H: the number of buckets in half a segment, in whole words */
+  uint64_t half;             /* H: the number of buckets in half a segment; they fill whole words */
   uint64_t top;              /* mask of a fingerprint's bits at the top of a word */
   uint64_t one;              /* the lowest bit of `top` */
   uint64_t capacity;         /* the number of keys that the layer is made for */
@@ -79,8 +79,8 @@ double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned
 double window_geometry_share(unsigned index);
 
 /* The shapes.  Their order never changes, because saved filters name a shape by its number.  A
- * window can have a shape only if the stamp leaves enough bits of a lane for the fingerprint.  The
- * arguments of DO are the shape's number, the bits of a lane, and the lanes of a bucket. */
+ * window can have a shape only if the stamp leaves enough bits of a lane for the fingerprint.  For
+ * each shape, calls DO with the shape's number, the bits of a lane, and the lanes of a bucket. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -101,7 +101,7 @@ static inline uint64_t window_words(const struct window_geometry *g)
   return g->segments * window_segment_words(g);
 }
 
-/* The bytes of the words, in whole cache lines, as a saved filter stores them. */
+/* The size of a layer's words in bytes, rounded up to whole cache lines, as in a saved filter. */
 static inline uint64_t window_bytes(const struct window_geometry *g)
 {
   uint64_t lines = (window_words(g) + WINDOW_LINE_WORDS - 1) / WINDOW_LINE_WORDS;
@@ -128,7 +128,7 @@ double window_geometry_full_lanes(const struct window_geometry *g);
 
 /* ---- addresses ---- */
 
-/* The address of a key: its two buckets, numbered through all segments, and its fingerprint. */
+/* The address of a key: its two buckets, numbered across all segments, and its fingerprint. */
 struct window_place {
   uint64_t lower, upper;
   uint64_t top; /* the fingerprint, at the top of a word */
@@ -151,7 +151,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* The address of a key.  `segmented`: the table has several segments (a constant in fast calls). */
+/* The address of a key.  `segmented`, a constant in fast calls: the table has several segments. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -188,7 +188,7 @@ static inline uint64_t window_other_in_segment(const struct window_geometry *g, 
                           : window_reflect(g->half, top, bucket - g->half);
 }
 
-/* Does what window_other_in_segment() does, for buckets that are numbered through all segments. */
+/* Does what window_other_in_segment() does, for buckets that are numbered across all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {

@@ -8,11 +8,11 @@
  * step 1 of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
- * all copies: copies.h.  All copies of a key are forgotten together, at their latest end.
+ * all copies: copies.h.  All copies are forgotten together, when the last of them would be.
  *
- * A key that is to be remembered for only n of G periods gets the stamp of age G - n, as if it had
- * been added G - n periods ago.  So it is forgotten when n + 1 periods have ended, the running one
- * included, and look-ups work as for other keys.
+ * A window remembers keys for G periods.  A key that it is to remember for only n periods gets the
+ * stamp of age G - n, as if it had been added G - n periods ago.  So it is forgotten when n + 1
+ * periods have ended, the running one included, and look-ups work as for other keys.
  *
  *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
  *      young as the add wishes, or younger.  So even the second stamp that an add may write (step 4
@@ -86,7 +86,9 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
   return settled && epoch_read(&w->state->epoch) == epoch;
 }
 
-/* ---- adds under stripes ---- */
+/* ---- adds under stripes ----
+ *
+ * The callers of functions whose names end with _locked must hold the stripes of all pairs. */
 
 /* The stamp that an add writes in the period of `epoch`.  A running jump keeps this stamp. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
@@ -99,8 +101,8 @@ FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *
 }
 
 /* Writes an entry with the stamp for `epoch`, which the caller has read under the stripes.  If the
- * period of `epoch` has ended by then, writes the entry again with a new stamp: [P] in table.h.
- * The callers of functions whose names end with _locked must hold the stripes of all pairs. */
+ * period of `epoch` has ended when the lane is written, writes the lane again with a new stamp
+ * ([P]). */
 FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
                                const struct wish *wish, uint64_t epoch)
 {
@@ -222,7 +224,7 @@ FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *w
   return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
-/* The wishes of calls whose keys are remembered for G periods.  (Constants make them fast.) */
+/* The wishes of adds for G periods, as constants: the compiler makes separate code for each. */
 static const struct wish plain = {false, true, 0}, first = {true, false, 0},
                          first_or_renewed = {true, true, 0};
 

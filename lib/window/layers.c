@@ -22,9 +22,9 @@
  * [H] in remove.c.)
  *
  * [S] While the large layer is still in the list, a second burst finds as much room as the first.
- *     A smaller layer is opened only if one more layer, as large as the largest, would still get an
- *     index and fit in max_bytes after it.  On the same condition, a full layer is followed by a
- *     layer of twice its size; otherwise it is followed by a layer as large as the largest.
+ *     A smaller layer is opened only if it leaves an index, and room within max_bytes, for another
+ *     layer as large as the largest.  A full layer is followed by one of twice its size if that is
+ *     no smaller than the largest, or leaves such room; otherwise by one as large as the largest.
  *
  * Layers do not accumulate even if their keys stay, because a smaller layer is opened only if no
  * older layer is more than half as large as the sparse layer.  Nor does the filter open layers
@@ -79,7 +79,7 @@ static uint64_t indices_locked(const struct window *w)
   return used;
 }
 
-/* The lowest index that is not in a set. */
+/* The lowest index that is not in the set `indices`. */
 static unsigned free_index(uint64_t indices)
 {
   return (unsigned) __builtin_ctzll(~indices) + 1;
@@ -209,8 +209,8 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* Returns true if a layer as large as the largest could still be opened after `more` bytes and all
- * of `indices` were taken: [S].  Memory that waits for readers counts as free. */
+/* Returns true if a layer as large as the largest could still be opened with `more` further bytes
+ * and all of `indices` in use: [S].  Retired memory that waits for its readers counts as free. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
@@ -251,8 +251,8 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 }
 
 /* Finds room in a segment, or opens a layer, or sets the segment's full mark.  (The search and the
- * mark need `opening`.)  A segment without room is assumed to be nearly full, as no call counts its
- * lanes in use.  This is true unless keys were chosen to collide. */
+ * mark need `opening`.)  Assumes that a segment without room is nearly full, as no call counts a
+ * segment's lanes in use.  The assumption is true unless keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -266,7 +266,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
       return TAMIS_OK;
   }
   int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
-  if (result != TAMIS_OK) /* after TAMIS_ENOMEM not FULL, as memory may become free */
+  if (result != TAMIS_OK) /* TAMIS_ENOMEM does not set FULL, as memory may become free */
     fullness_mark(mark, &full->vacated[at],
                   result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
   return result;
@@ -297,8 +297,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Returns true if the first layer is large enough for `most` keys, and either as large as the
- * newest layer, or smaller than a newest layer that is sparse. */
+/* Returns true if the first layer is not the newest, is large enough for `most` keys, and is as
+ * large as the newest layer, or smaller while the newest layer is sparse. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);

@@ -7,7 +7,7 @@
 
 #include "window/table.h"
 
-/* Sets a layer's geometry, what follows from it, and its planes.  `planes` is zeroed, or NULL. */
+/* Sets a layer's geometry, the members derived from it, and `planes`: zeroed memory, or NULL. */
 void tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                  const struct window_geometry *g, struct window_plane *planes);
 
@@ -17,7 +17,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
 /* Opens the next layer if no moves make room for a key in `full`, the newest layer that `epoch`
  * names.  Does nothing if the layers have changed since `epoch`.  On an error, marks the key's
- * segment.  Returns TAMIS_EFULL if the filter does not grow.  The caller must hold no lock. */
+ * segment as full.  Returns TAMIS_EFULL if the filter is fixed.  The caller must hold no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 

@@ -21,7 +21,7 @@ struct content {
   struct window_geometry geometry;
   unsigned index;
   uint64_t *words;  /* no other thread uses them yet */
-  uint64_t *copied; /* for each segment, the number of the period of its copy */
+  uint64_t *copied; /* for each segment, the number of the period in which it was copied */
   struct lane_counts counts;
 };
 
@@ -36,9 +36,9 @@ struct load {
   bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* sums of the layers read so far; `bytes` includes `beside` */
-  uint64_t beside;               /* the result of bytes_beside() */
-  uint64_t further;              /* the copies of keys beyond the first */
+  uint64_t lanes, bytes, copied; /* totals of the layers so far; `bytes` also includes `beside` */
+  uint64_t beside;               /* the bytes of the rest of the filter: bytes_beside() */
+  uint64_t further;              /* the number of further copies: those beyond each key's first */
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
@@ -55,8 +55,8 @@ static bool clock_is_right(const struct load *l)
           !l->plan.spec.growable);
 }
 
-/* Returns false also if the capacity exceeds the number of lanes: the next layer will be made for
- * twice the capacity. */
+/* Returns false also if the capacity exceeds the number of lanes.  The next layer, which is made
+ * for twice the capacity, would be too large. */
 bool tamis__window_get_layer(unsigned periods, const uint64_t *numbers, struct window_geometry *g,
                              unsigned *index)
 {
@@ -167,7 +167,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t limit = l->saved->limit;
   l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
   l->copied += c->geometry.segments * 8;
-  /* The arrays `copied` are released before `beside` is allocated: they may take as many bytes. */
+  /* The arrays `copied` may take `beside` bytes: they are released before the rest is allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.limit = limit ? limit - l->bytes : 0};
@@ -185,7 +185,7 @@ static int load_words(struct load *l, struct content *c)
   return result;
 }
 
-/* Reads the numbers of the periods in which segments were copied.  A smaller number is an error. */
+/* Reads the numbers of the periods in which segments were copied.  They must not decrease. */
 static int load_copied(struct load *l, struct content *c, unsigned number)
 {
   uint64_t segments = c->geometry.segments;
@@ -219,7 +219,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
-    /* In c->counts, the first number may be longer: it also skips the lanes of earlier blocks. */
+    /* In c->counts, a block's first number may be longer than in the file: it skips more lanes. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -361,8 +361,8 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  /* Windows cannot be mapped, because a mapped window could not forget keys.  A live window cannot
-   * be read, because a reader without locks could miss entries that other processes move. */
+  /* Windows cannot be mapped: they could not forget keys.  A shared window cannot be read without
+   * locks: the reader could miss entries that move.  But max_bytes is checked first. */
   if (r->live && saved->limit && window_bytes(&l.plan.geometry) > saved->limit)
     return TAMIS_EFULL;
   if (r->mapping || r->live)
@@ -411,7 +411,7 @@ void tamis__window_figures(struct saved_head *saved)
   }
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
-  /* The header does not say how full layers are.  Assumes that they have used up their shares. */
+  /* The header does not say how full layers are.  Assumes that each has the rate of its share. */
   out->fpp_estimate = out->fpp;
   if (out->layers == 1) {
     const struct window_geometry *g = &l.layers[0].geometry;

@@ -14,7 +14,7 @@ enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
 struct window_calls {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
-  /* Searches one layer.  The caller takes `dead` from the epoch word, and reads it again after. */
+  /* Searches one layer.  `dead` is from the epoch word, which the caller must then read again. */
   enum window_answer (*find)(const struct window *w, const struct window_layer *layer,
                              uint64_t mixed, unsigned dead);
 };

@@ -31,7 +31,7 @@ struct view {
 static inline struct view look_at(const struct pair *pair)
 {
   const word *words = pair->layer->words;
-  const unsigned shift = pair->layer->geometry.bucket_shift; /* loaded first, and so only once */
+  const unsigned shift = pair->layer->geometry.bucket_shift; /* loaded once, before atomic loads */
   const uint64_t lower = pair->place.lower, upper = pair->place.upper;
   const uint64_t of_lower = word_load(&words[window_word_of(shift, lower)]);
   const uint64_t of_upper = word_load(&words[window_word_of(shift, upper)]);

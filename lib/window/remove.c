@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: removes and counts of copies, in a sliding window of the cuckoo kind and in a counted
- * table, which has one layer and no copies beside its lanes (counted.h).
+ * Layer 2: calls that remove or count copies of a key, in a sliding window of the cuckoo kind or in
+ * a counted table, which has one layer, and no counts outside its lanes (counted.h).
  *
  * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
  * reads the epoch word under them.  Both ignore entries that are dead or do not match the key.
  *
- * [H] Which entry.  In one layer only one lane matches a key (bucket.h).  In several layers,
- *     entries may match that were added for other keys.  All calls take the matching entry in the
- *     oldest layer, the key's *home*.  While a key is remembered, its home stays the same:
+ * [H] Which entry a call uses.  In one layer only one lane matches a key (bucket.h).  In several
+ *     layers, entries may match that were added for other keys.  All calls take the matching entry
+ *     in the oldest layer, the key's *home*.  While a key is remembered, its home stays the same:
  *
  *     - No older layer gets an entry that matches the key: entries are added to the newest layer
  *       only, and older layers are closed.  There are two special cases:
@@ -56,8 +56,8 @@ FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struc
   return home;
 }
 
-/* Adds `more`, which may be negative, to the copies of an entry in a counted table.  Subtracts it
- * from the entry, because the stamp is lower by one for each further copy. */
+/* Adds `more`, which may be negative, to the copies of an entry in a counted table: subtracts
+ * `more` from the entry, because the entry's stamp is lower by one for each further copy. */
 static void change_copies(const struct window *w, const struct pair *pair, const struct found *at,
                           int64_t more)
 {

@@ -36,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* Returns how often the removes of all processes have cleared so many lanes that another search for
- * room is worth while (fullness_has_room()).
+/* Returns a number that grows by one whenever the removes of all processes have cleared enough
+ * lanes to make another search for room worth while (fullness_has_room()).
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
@@ -50,7 +50,7 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* Counts the events that have made room, such as ends of periods.  A full mark keeps this count. */
+/* Counts events that make room, such as ends of periods.  A FULL mark ends when the count grows. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);

@@ -14,8 +14,8 @@
  *     belongs to the same periods everywhere in the file.  So a load knows the period of each
  *     entry, and drops entries that were forgotten by the end of the save.  So if no call adds a
  *     key during the save, the loaded filter and this filter remember the key equally long after
- *     the save.  (All numbers of periods in the file have the offset (epoch.h) of the save's start,
- *     so two numbers differ by the periods between them.)
+ *     the save.  (All period numbers in the file use the offset that was valid when the save began
+ *     (epoch.h), so two numbers differ by the number of periods between them.)
  *
  *     A save does not copy layers that are opened meanwhile: all their keys were added during the
  *     save.  A layer that leaves during the save is empty when it leaves, and so are its later
@@ -23,11 +23,11 @@
  *
  *     A save holds no lock while it writes or asks for memory.
  *
- *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
+ *     In a window of the cuckoo kind, a key may be removed during the save, and added again in its
  *     other bucket.  If the copy has both lanes, clear_twins() clears one of them: each key that
- *     the entry matches was removed or added during the save, or the entry would have stayed in its
- *     lane.  The save copies a word and the counts of its lanes under the word's stripe, so each
- *     count belongs to the entry in the copy.
+ *     the entry matches was removed or added during the save; otherwise the entry would have stayed
+ *     in its lane.  The save copies a word and the counts of its lanes under the word's stripe, so
+ *     each count belongs to the entry in the copy.
  */
 #include "window/save.h"
 
@@ -116,7 +116,7 @@ struct copy {
   struct saved_writer *w;
   const struct window_copied_layer *layer;
   uint64_t *words;  /* room for the words of one segment */
-  uint64_t *copied; /* for each segment, the number of the period of its copy */
+  uint64_t *copied; /* for each segment, the number of the period in which it was copied */
   uint64_t segment; /* the number of segments that have been copied */
   uint64_t at;      /* the number of words of the last copy that have been written */
   uint64_t lanes;   /* the number of lanes in use in all copies so far */
@@ -292,9 +292,9 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* Lists the layers that the header counts, the oldest first, except newer layers that have left
- * since.  If the oldest layer has left, its copies will be empty.  (A layer that has got its index
- * was opened after the header, and is not listed.)  Returns the number of layers. */
+/* Lists the layers that the header counts, the oldest first.  Newer layers that have left are
+ * omitted.  If the oldest has left, its copies will be empty.  (Another layer with the oldest's
+ * index was opened after the header, and is not listed.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {

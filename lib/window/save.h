@@ -26,7 +26,7 @@ enum {
   SAVED_WINDOW_STAMP,                            /* the stamp of that period */
   /* The number of layers when the save began.  Layers that leave during the save are not saved. */
   SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* layers ever opened, without those that are newer than the oldest */
+  SAVED_WINDOW_GROWTHS, /* how many layers had been opened in all, up to the oldest saved one */
   SAVED_WINDOW_OLDEST,
   /* The number of further copies when the save began.  The header's count of keys includes it. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
@@ -35,11 +35,11 @@ enum {
 enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 
 enum {
-  /* A block with the numbers SAVED_LAYER_* of a newer layer.  meanings[0] is the layer's number in
-   * the file, from 1 on.  The layer's array follows. */
+  /* A block with the numbers SAVED_LAYER_* of a newer layer.  The first of its `meanings` is the
+   * layer's number in the file, from 1 on.  The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
   /* A row with one number for each segment of a layer: the period in which the segment was copied.
-   * The row's table number is the layer's number, 0 for the oldest.  Blocks of counts follow. */
+   * The row's table has the layer's number, 0 for the oldest.  The layer's counts follow. */
   SAVED_WINDOW_COPIED = 33
 };
 
@@ -111,11 +111,11 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);
 
-/* Writes the header's numbers of a new window.  (Its capacity and rate are among the options.) */
 struct window_plan;
+/* Writes a new window's numbers into a header.  (Its capacity and rate are among the options.) */
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads a layer's numbers.  Returns false if no layer has them. */
+/* Reads a layer's numbers.  Returns false if no valid layer can have these numbers. */
 bool tamis__window_get_layer(unsigned periods, const uint64_t *numbers, struct window_geometry *g,
                              unsigned *index);
 

@@ -18,7 +18,7 @@
 
 enum { CHECKPOINTS = 2 };
 
-/* The most bytes that a checkpoint takes: array, sums, periods of segments, and other parts. */
+/* The most bytes that a checkpoint takes: array, checksums, the segments' periods, and the rest. */
 static uint64_t checkpoint_bytes(const struct window_geometry *g)
 {
   const uint64_t bytes = window_bytes(g);
@@ -107,7 +107,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   tamis__window_describe(&w->head, &head);
   head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
   head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
-  head.numbers = 0; /* saves no offset of periods, which may change before a restart */
+  head.numbers = 0; /* the offset of period numbers is not saved, as it may change later */
   head.options.kind = w->operations.kind->kind;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
@@ -119,10 +119,10 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* Writes a checkpoint.  First writes the state, because an earlier call may have failed or been
- * killed: the disk might then not name the area of the last checkpoint.
+/* Writes a checkpoint.  First writes the state to disk: if an earlier call failed or was killed,
+ * the disk may still name the older checkpoint, whose area this call overwrites.
  *
- * Relaxed: the lock `syncing` orders the writers of checkpoints, and readers read from the disk. */
+ * Accesses to `checkpoint` are relaxed: `syncing` orders writers, and readers read the disk. */
 static int checkpoint(struct window *w)
 {
   _Atomic uint64_t *place = &w->state->checkpoint;

@@ -11,7 +11,7 @@
  * The arguments of table.h hold: an access that is atomic between threads is atomic between
  * processes, too, and the locks that order processes are in the file: stripes, `advancing` and
  * `saving`.  Each process has its own marks of full segments.  A mark is valid for one period, in
- * which only moves make room.  Three arguments are new:
+ * which only moves make room.  Three arguments, [K], [H] and [R], are new:
  *
  * [K] A process that waits for a lock takes it over from a killed owner (owned.h).  An owner that
  *     was killed, at any instruction, may have left:
@@ -25,15 +25,15 @@
  *       1. Both lanes are equal, as a move writes the entry that it has read under the stripes
  *          (move_locked() in evict.c).
  *       2. Until the stripe of the upper bucket is taken over, no add, renewal or move changes
- *          either lane, as these calls hold the stripes of both buckets.  Only a sweep may clear
- *          the lower lane, or an add of another key take it.  In both cases both stamps are dead.
+ *          either lane, as these calls hold the stripes of both buckets.  Only a sweep can clear
+ *          the lower lane, and only an add of another key can reuse it.  Then both stamps are dead.
  *       3. So the lane that stays is live if the cleared lane was.  If two processes take over the
  *          two stripes, only one clears a lane.  It bumps the version first, so [A] holds.
  *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
  *       over `advancing` sweeps first, as the owner should have.  So [Q] and [T] hold.
  *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.
  *     If a process is killed while it mends, its name is in the lock, so the next owner mends again
- *     from the beginning.  A call that says that a key was added has written the key's lane before.
+ *     from the beginning.  A call writes a key's lane before it reports that the key was added.
  *
  *     A process that waits for a lock asks whether the owner is alive before it yields.  Mending a
  *     stripe takes about as long as reading its part of the table.

@@ -21,9 +21,9 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept);
 /* Publishes an epoch word whose period is n periods later.  The caller must hold `advancing`. */
 void tamis__window_publish(struct window *w, unsigned n);
 
-/* Takes `advancing`.  If a process was killed while it held the lock, this process may have ended a
- * period without sweeping, or have begun a jump.  So the function sweeps, and completes the jump:
- * [T]. */
+/* Takes `advancing`.  If a process was killed while it held this lock, the killed process may have
+ * ended a period without a sweep, or begun a jump.  Then the function sweeps, and completes the
+ * jump ([T]). */
 void tamis__window_lock_advancing(struct window *w);
 
 #endif

@@ -4,7 +4,7 @@
  *
  *    epoch word    says which period runs, which stamp is dead, and which layers exist (epoch.h)
  *    layer         buckets in segments, as in a cuckoo filter that does not grow (geometry.h);
- *                  a lane has a fingerprint, and a stamp that says when its key ends (bucket.h)
+ *                  a lane has a fingerprint, and a stamp, by which its key is forgotten (bucket.h)
  *    stripes       locks, each for some blocks of buckets in all layers
  *    versions      counters of moves; a fingerprint selects the counter for its entries
  *
@@ -24,7 +24,7 @@
  *    5  replaces the epoch word
  *    6  takes each stripe at least once, and clears the dead lanes of its blocks under it
  *
- * To end d periods at once, from 2 to G, it *jumps*:
+ * tamis_advance() *jumps* to end d periods at once, from 2 to G (the past periods of the window):
  *
  *    7  sets `coming` (epoch.h) to the period that is d steps ahead
  *    8  sweeps as in 6, and also clears the lanes whose age will exceed G after step 9
@@ -105,13 +105,13 @@
  *     this read; then the add writes its key to a layer that is not the newest any more.  The next
  *     unique add of the key takes the stripes of that layer, too, and finds the key.
  *
- * [C] All or nothing.  An add that finds no room has changed nothing.  The moves that it has made
- *     leave each entry in one of its two buckets.
+ * [C] All or nothing.  An add that finds no room has changed nothing.  Even after its moves, each
+ *     entry is in one of the entry's two buckets.
  *
  * [D] Look-ups take no lock.  They begin again only if a period has ended, a layer was opened or
  *     has left, or an entry with the same version counter has been moved.
  *
- * [E] The rate.  A look-up compares the 2 b lanes of two buckets in each layer (geometry.c).  Dead
+ * [E] The rate.  A look-up compares all lanes of two buckets in each layer (geometry.c).  Dead
  *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
  *
  * *Only one lane of a key's two buckets has the key's fingerprint*, live or dead: see bucket.h.  So
@@ -217,7 +217,7 @@ struct window_layer {
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
    * this link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  _Atomic uint64_t number; /* [N]; changes only if the first layer is opened again; relaxed */
+  _Atomic uint64_t number; /* its name ([N]); new if the first layer is opened again; relaxed */
   unsigned index;          /* determines the layer's share of the rate; unique in the list */
   unsigned block_shift;    /* log2 of the number of words in a block */
   unsigned plane_shift;    /* log2 of the number of words in a plane */
@@ -253,7 +253,7 @@ struct window_state {
   struct owned_lock saving;
   _Atomic uint64_t frozen; /* name of the frozen segment; 0: none (evict.h) */
   /* `boot`, `checkpoint` and `syncing` are used only if processes share the window: shared.c. */
-  _Atomic uint64_t boot;       /* identifies the machine's start after which the file was mended */
+  _Atomic uint64_t boot;       /* identifies the boot after which the file was last mended */
   _Atomic uint64_t checkpoint; /* the area of the last checkpoint, 1 or 2; 0: there is none */
   /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held for the write. */
   struct owned_lock syncing;
@@ -266,7 +266,7 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
   /* `lanes`: how many lanes are in use, live or dead.  `copies`: how many further copies entries
-   * have.  Written under the lock, but read without it.  (Relaxed: no data depends on them.) */
+   * have.  Written by the holder, read by any thread.  (Relaxed: no data depends on them.) */
   _Atomic uint64_t lanes, copies;
   _Atomic uint64_t vacated; /* the number of lanes that removes have cleared in a counted table */
 };
@@ -306,7 +306,7 @@ struct window {
   WIDE struct window_layer *_Atomic newest;
   uint64_t changes;     /* the number of changes of the list; `opening` protects it */
   uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
-  _Atomic uint64_t growths; /* layers ever opened, including those before a save; relaxed */
+  _Atomic uint64_t growths; /* layers ever opened, also before the filter was saved; relaxed */
   struct backlog backlog;   /* layers that have left the list */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
@@ -367,7 +367,7 @@ static inline uint64_t window_period(const struct window *w)
 }
 
 /* The greatest age, in periods, of keys that the running jump keeps: [T].  The caller must hold a
- * stripe or `advancing`.  Relaxed: a thread that has begun a jump takes all stripes afterwards. */
+ * stripe or `advancing`.  Relaxed: a jump sets `coming` first, and then takes each stripe. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);
@@ -547,9 +547,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * These versions count moves, as the versions of stripes do (stripe.h).  But the fingerprint of an
- * entry selects the counter, not the stripe.  So a look-up reads one counter for both buckets, and
- * threads with different stripes may increment the same counter. */
+ * These versions count moves, as the versions of stripes do (stripe.h).  But an entry's fingerprint
+ * selects its counter, and its stripe does not.  So a look-up reads one counter for both buckets,
+ * and threads with different stripes may increment the same counter. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

@@ -10,10 +10,10 @@
  * age of an entry is the number of periods since that of its stamp.)  In `into`, an entry gets the
  * age that it had in `from` when its segment was copied.  This age counts from the period of `into`
  * in the epoch word that the union has read under the stripes.  If `into` has the key already, the
- * entry gets the smaller of both ages.  So `into` remembers a key for as many of its periods as
- * `from` would have done.
+ * entry gets the smaller of both ages.  So `into` remembers a key for as many periods of `into` as
+ * `from` would in periods of `from`.
  *
- *    The union need not read the epoch word again, because the entry takes effect at the first
+ *    The union need not read the epoch word again, because the entry counts as added at the first
  *    read.  If the next period begins before the union writes the lane, the stamp is one period
  *    older, or dead.  The union holds the stripe, so the sweep comes afterwards, as [Q] in table.h
  *    requires.  [T] in table.h says which entries a jump does not keep.
@@ -65,7 +65,7 @@ static int unite_copies(struct window *w, const struct united *u, struct window_
              : TAMIS_OK;
 }
 
-/* In a counted table: adds the copies to the entry *at of `into`, unless `from` is a checkpoint. */
+/* In a counted table: adds the copies to the entry in lane *at, unless `from` is a checkpoint. */
 static int unite_counted_locked(const struct window *w, const struct united *u,
                                 const struct found *at)
 {
@@ -268,8 +268,8 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
 }
 
 /* Checks whether there is room for the keys of both filters; an entry that is in both counts once.
- * Also limits copies: if two windows were merged into each other in turn, a file could not hold the
- * number of their copies after some eighty unions. */
+ * Also checks that a file could hold the number of all copies.  (If two windows are merged into
+ * each other in turn, it cannot after some eighty unions.) */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

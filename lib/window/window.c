@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each shape.  Rates between them give the same filter as one of them. */
+/* Tries each shape's lowest rate.  A rate between two of them gives the filter of the lower. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
