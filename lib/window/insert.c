@@ -100,9 +100,8 @@ FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *
   return epoch_stamp_of_age(epoch, wish->age < oldest ? wish->age : oldest, w->stamps);
 }
 
-/* Writes an entry with the stamp for `epoch`, which the caller has read under the stripes.  If the
- * period of `epoch` has ended when the lane is written, writes the lane again with a new stamp
- * ([P]). */
+/* Writes an entry with the stamp for `epoch`, which the caller has read under the stripes.  If that
+ * period ends before the lane is written, writes the lane again: [P] in table.h. */
 FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
                                const struct wish *wish, uint64_t epoch)
 {
