@@ -39,9 +39,8 @@ struct shape {
   const char *name;
   const char *question;
   void (*set_up)(void); /* once, before the search; every execution begins with what it left */
-  const void *of;       /* what it needs: model_set_up_of() */
   const char *calls;
-  struct model_effort effort;
+  struct model_effort effort; /* all executions, if nothing is said; so is acq_rel */
   /* The search with acquire and release in place of seq_cst.  The model's seq_cst loads never
    * see an old value, which hides what the weaker orders are for.  So every shape that does not
    * depend on the one order of all seq_cst accesses is searched in this way too. */
@@ -49,7 +48,8 @@ struct shape {
   const char *(*also)(void); /* what must hold besides: NULL, or what is wrong */
   /* The same in place of an order: each call without ? has succeeded. */
   const char *(*instead)(void);
-  bool grace; /* one thread more waits for grace periods */
+  bool grace;     /* one thread more waits for grace periods */
+  const void *of; /* what set_up() needs: model_set_up_of() */
 };
 
 /* calls.c: sets a shape up; returns the number of threads. */

@@ -10,52 +10,29 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "kinds.h"
-
-#include "base/saved.h"
+#include "saved_sums.h"
 
 /* ---- saving and loading ---- */
 
-enum { FILE_BYTES = 1 << 16, SAVERS = 2 };
+enum { LARGEST_SHARED = 1 << 16, SAVERS = 2 };
 
 static struct saved_head head;
 
-static struct file {
-  size_t size, read;
-  unsigned char bytes[FILE_BYTES];
-} files[SAVERS];
+static struct bytes files[SAVERS];
 
 /* The writer's buffer is known to nobody else, so it need not be in the model's memory. */
 static void *allocate(void *file, size_t alignment, size_t size)
 {
   static _Alignas(64) unsigned char buffers[SAVERS][3 * SAVED_CHUNK];
-  return size <= FILE_BYTES ? model_allocate(NULL, alignment, size)
-                            : buffers[(struct file *) file - files];
+  return size <= LARGEST_SHARED ? model_allocate(NULL, alignment, size)
+                                : buffers[(struct bytes *) file - files];
 }
 
 static void release(void *file, void *block, size_t alignment, size_t size)
 {
   (void) file;
-  if (size <= FILE_BYTES)
+  if (size <= LARGEST_SHARED)
     model_release(NULL, block, alignment, size);
-}
-
-static int write_bytes(void *context, const void *data, size_t size)
-{
-  struct file *file = context;
-  if (size > FILE_BYTES - file->size)
-    return 1;
-  memcpy(file->bytes + file->size, data, size);
-  file->size += size;
-  return 0;
-}
-
-static int64_t read_bytes(void *context, void *data, size_t size)
-{
-  struct file *file = context;
-  size_t left = file->size - file->read, n = size < left ? size : left;
-  memcpy(data, file->bytes + file->read, n);
-  file->read += n;
-  return (int64_t) n;
 }
 
 /* The figures that the header has for the user are left out: to read them would only make the search
@@ -75,7 +52,7 @@ int save(uint64_t i)
 {
   struct saved_writer w = {
       .write = write_bytes, .context = &files[i], .allocator = {allocate, release, &files[i]}};
-  files[i].size = files[i].read = 0;
+  files[i].size = 0;
   tamis__saved_begin(&w, &head);
   w.result = t.filter->operations->kind->save(t.filter, &w);
   return tamis__saved_end(&w);
@@ -88,8 +65,9 @@ static const char *check_each(const char *(*check)(tamis_filter *loaded))
   options.allocator = &from_the_world;
   const char *reason = whole();
   for (unsigned i = 0; i < SAVERS && files[i].size && !reason; i++) {
+    struct source source = {.data = files[i].data, .size = files[i].size};
     tamis_filter *loaded;
-    if (tamis_load(&options, read_bytes, &files[i], &loaded) != TAMIS_OK)
+    if (tamis_load(&options, read_source, &source, &loaded) != TAMIS_OK)
       reason = "what has been saved is no filter";
     else if (filter_validate(loaded, &reason))
       reason = check(loaded);
@@ -370,43 +348,40 @@ int refused(uint64_t hash)
 }
 
 const struct shape snapshot_shapes[] = {
-    {"save_and_move", "is a key saved once that is moved?", set_up_move, .calls = "save 0 | move 2",
-     FULL, FULL, .instead = check_saved},
+    {"save_and_move", "is a key saved once that is moved?", set_up_move, "save 0 | move 2",
+     .instead = check_saved},
     {"save_and_counted_move", "... with a copy that is counted?", set_up_saved_counted_move,
-     .calls = "save 0 | move 2", FULL, FULL, .instead = check_saved},
-    {"save_and_split", "... whose segment splits?", set_up_split, .calls = "save 0 | add y", FULL,
-     FULL, .instead = check_saved},
-    {"save_and_join", "... or is joined?", set_up_join, .calls = "save 0 | remove y", BOUND(3),
-     BOUND(3), .instead = check_saved},
+     "save 0 | move 2", .instead = check_saved},
+    {"save_and_split", "... whose segment splits?", set_up_split, "save 0 | add y",
+     .instead = check_saved},
+    {"save_and_join", "... or is joined?", set_up_join, "save 0 | remove y", BOUND(3), BOUND(3),
+     .instead = check_saved},
     {"save_and_removes", "... while another one comes and goes?", set_up_saved_two,
-     .calls = "save 0 | remove y; add y; remove y", BOUND(3), BOUND(3), .instead = check_saved},
+     "save 0 | remove y; add y; remove y", BOUND(3), BOUND(3), .instead = check_saved},
     {"save_and_exchange", "... whose entry the remove of another key takes?",
-     set_up_save_and_exchange, .calls = "save 0 | add y; remove y", BOUND(3), BOUND(3),
+     set_up_save_and_exchange, "save 0 | add y; remove y", BOUND(3), BOUND(3),
      .instead = check_saved},
     {"unite_and_exchange", "... and is it so in a union?", set_up_unite_and_exchange,
-     .calls = "unite | add y; remove y", BOUND(3), BOUND(3), .instead = check_united},
+     "unite | add y; remove y", BOUND(3), BOUND(3), .instead = check_united},
     {"fixed_unite_and_add", "... and do counted copies come with their entry?",
-     set_up_unite_and_add, .calls = "unite | add y", BOUND(3), BOUND(2),
-     .instead = check_united_copies},
+     set_up_unite_and_add, "unite | add y", BOUND(3), BOUND(2), .instead = check_united_copies},
     {"save_and_fall_back", "... where another key is added at a limit?", set_up_save_and_fall_back,
-     .calls = "save 0 | pass y", BOUND(3), BOUND(3), .instead = check_saved},
+     "save 0 | pass y", BOUND(3), BOUND(3), .instead = check_saved},
     {"save_and_old_joins", "... for which an entry stands that has forgotten bits?",
-     set_up_save_and_old_joins, .calls = "save 0 | remove z; remove y", BOUND(2), BOUND(2),
+     set_up_save_and_old_joins, "save 0 | remove z; remove y", BOUND(2), BOUND(2),
      .instead = check_saved},
     {"save_and_go_on", "is a key saved once that goes on to a newer generation?",
-     set_up_save_and_go_on, .calls = "save 0 | remove y; add y", BOUND(3), BOUND(3),
-     .instead = check_saved},
+     set_up_save_and_go_on, "save 0 | remove y; add y", BOUND(3), BOUND(3), .instead = check_saved},
     {"saves_and_go_on", "... by two threads?", set_up_save_and_go_on,
-     .calls = "save 0 | remove y; add y | save 1", BOUND(2), BOUND(1), .instead = check_saved},
+     "save 0 | remove y; add y | save 1", BOUND(2), BOUND(1), .instead = check_saved},
     {"save_and_open", "... which is opened meanwhile?", set_up_save_and_open,
-     .calls = "save 0 | open_generation; remove z; add z", BOUND(3), BOUND(3),
-     .instead = check_saved},
+     "save 0 | open_generation; remove z; add z", BOUND(3), BOUND(3), .instead = check_saved},
     {"save_and_open_and_exchange", "... where an entry comes to stand for it?",
-     set_up_save_and_open, .calls = "save 0 | open_generation; add y; remove y", BOUND(3), BOUND(3),
+     set_up_save_and_open, "save 0 | open_generation; add y; remove y", BOUND(3), BOUND(3),
      .instead = check_saved},
     {"bloom_save_and_add", "is all that is counted in what is saved?", set_up_save_bloom,
-     .calls = "save 0 | add y", FULL, FULL, .instead = check_saved_bloom},
+     "save 0 | add y", .instead = check_saved_bloom},
     {"word_save_and_refusal", "... of a filter that becomes full?", set_up_save_word,
-     .calls = "save 0 | add y; refused z", FULL, FULL, .instead = check_saved_bloom},
+     "save 0 | add y; refused z", .instead = check_saved_bloom},
     {.name = NULL},
 };

@@ -42,14 +42,9 @@ static void make_table(unsigned periods, bool growable, bool copies, bool counte
   t.filter = &w->head;
 }
 
-static void make_window_of(bool growable, bool copies)
+static void make_window(bool growable, bool copies)
 {
   make_table(1, growable, copies, false);
-}
-
-static void make_window(bool growable)
-{
-  make_window_of(growable, false);
 }
 
 static struct window_place place_of(uint64_t hash)
@@ -80,22 +75,22 @@ int advance(uint64_t unused)
 
 /* ---- periods ---- */
 
-static void set_up_key(void)
-{
-  make_window(false);
-  t.x = put(window_key(HOME, UPPER));
-}
-
 static void set_up_empty(void)
 {
-  make_window(false);
+  make_window(false, false);
   t.x = window_key(HOME, UPPER);
+}
+
+static void set_up_key(void)
+{
+  set_up_empty();
+  put(t.x);
 }
 
 /* z is forgotten when the next period ends. */
 static void set_up_late_add(void)
 {
-  make_window(false);
+  make_window(false, false);
   t.z = put(window_key(LOWER, OTHER));
   t.x = window_key(HOME, UPPER);
   advance(0);
@@ -126,14 +121,14 @@ static const char *check_later_end(void)
 /* x has one copy or two, and its last period runs. */
 static void set_up_one_copy(void)
 {
-  make_window_of(false, true);
+  make_window(false, true);
   t.x = put(window_key(HOME, UPPER));
   advance(0);
 }
 
 static void set_up_two_copies(void)
 {
-  make_window_of(false, true);
+  make_window(false, true);
   t.x = put(put(window_key(HOME, UPPER)));
   advance(0);
 }
@@ -183,7 +178,7 @@ static void fill_for_a_move(unsigned stamp)
 
 static void set_up_window_move(void)
 {
-  make_window(false);
+  make_window(false, false);
   fill_for_a_move(1);
 }
 
@@ -233,7 +228,7 @@ static const char *check_clock(void)
 /* There is no room for x. */
 static void set_up_window_full(void)
 {
-  make_window(true);
+  make_window(true, false);
   struct window_layer *layer = &window()->first;
   unsigned n = 0;
   while (n < 8) {
@@ -302,11 +297,11 @@ static bool fill_window(void)
 static void set_up_full_window(void)
 {
   uint64_t last = 0;
-  make_window_of(false, true);
+  make_window(false, true);
   while (!fill_window()) {
     last = t.last_hash;
     tamis_destroy(t.filter);
-    make_window_of(false, true);
+    make_window(false, true);
     t.last_hash = last;
   }
   fullness *full = &window()->first.full[0];
@@ -328,50 +323,47 @@ static void set_up_full_old_window(void)
 
 const struct shape window_shapes[] = {
     {"window_renewal", "is a key found that is renewed from period to period?", set_up_key,
-     .calls = "has x | advance; add x; advance", BOUND(3), BOUND(3)},
+     "has x | advance; add x; advance", BOUND(3), BOUND(3)},
     {"window_late_add", "is a key remembered that was added at the end of a period?",
-     set_up_late_add, .calls = "add x | advance | has? z; has? x", BOUND(2), NEVER,
+     set_up_late_add, "add x | advance | has? z; has? x", BOUND(2), NEVER,
      .instead = check_late_add},
     {"window_two_periods", "do two ends of periods and an add leave what is forgotten?",
-     set_up_empty, .calls = "add x | advance | advance", BOUND(2), BOUND(2), .instead = whole},
+     set_up_empty, "add x | advance | advance", BOUND(2), BOUND(2), .instead = whole},
     {"window_ends", "does the end of a period forget what the next one remembers?", set_up_empty,
-     .calls = "advance; add x; has x | advance", BOUND(2), BOUND(2)},
+     "advance; add x; has x | advance", BOUND(2), BOUND(2)},
     {"window_unique", "has a key one winner while a period ends?", set_up_empty,
-     .calls = "unique x | unique x | advance", BOUND(2), BOUND(2)},
+     "unique x | unique x | advance", BOUND(2), BOUND(2)},
     {"window_brief_add", "does a key with an end of its own end then?", set_up_empty,
-     .calls = "brief x | advance | advance", BOUND(2), BOUND(2), .instead = check_brief_add},
-    {"window_brief_add_and_jump", "... beside a jump?", set_up_empty, .calls = "brief x | jump",
-     BOUND(3), BOUND(3), .instead = check_brief_add},
+     "brief x | advance | advance", BOUND(2), BOUND(2), .instead = check_brief_add},
+    {"window_brief_add_and_jump", "... beside a jump?", set_up_empty, "brief x | jump", BOUND(3),
+     BOUND(3), .instead = check_brief_add},
     {"window_later_end", "does the later of two ends hold?", set_up_empty,
-     .calls = "add x | brief x | advance", BOUND(2), BOUND(2), .instead = check_later_end},
+     "add x | brief x | advance", BOUND(2), BOUND(2), .instead = check_later_end},
     {"window_copies", "are copies forgotten together, or kept?", set_up_two_copies,
-     .calls = "add x; count x | advance; remove? x", BOUND(3), BOUND(3), .instead = check_copies},
+     "add x; count x | advance; remove? x", BOUND(3), BOUND(3), .instead = check_copies},
     {"window_removes", "is a copy removed once, while it is forgotten?", set_up_one_copy,
-     .calls = "remove? x | remove? x | advance", BOUND(2), BOUND(2), .instead = check_removes},
+     "remove? x | remove? x | advance", BOUND(2), BOUND(2), .instead = check_removes},
     {"window_lookup_and_move", "is a key found that is moved?", set_up_window_move,
-     .calls = "push_in_window | has x", FULL, FULL},
-    {"window_lookup_and_add", "... by an add that needs room?", set_up_window_move,
-     .calls = "add y | has x", BOUND(3), BOUND(3)},
+     "push_in_window | has x"},
+    {"window_lookup_and_add", "... by an add that needs room?", set_up_window_move, "add y | has x",
+     BOUND(3), BOUND(3)},
     {"counted_remove_and_move", "does the move of a key lose or double a copy that others change?",
-     set_up_move_in_counted, .calls = "add x; count x | push_in_window; remove? x", BOUND(3),
-     BOUND(3)},
+     set_up_move_in_counted, "add x; count x | push_in_window; remove? x", BOUND(3), BOUND(3)},
     {"counted_lookup_and_move", "... or hide the key from look-ups?", set_up_move_in_counted,
-     .calls = "count x; remove x | push_in_window? | has x", BOUND(3), BOUND(2)},
+     "count x; remove x | push_in_window? | has x", BOUND(3), BOUND(2)},
     {"window_last_move", "does an entry come back that is moved while it is forgotten?",
-     set_up_last_move, .calls = "push_in_window? | advance", BOUND(3), BOUND(3),
-     .instead = check_empty},
+     set_up_last_move, "push_in_window? | advance", BOUND(3), BOUND(3), .instead = check_empty},
     {"window_last_jump", "... or while a jump forgets it?", set_up_last_move,
-     .calls = "push_in_window? | jump", BOUND(3), BOUND(3), .instead = check_empty},
+     "push_in_window? | jump", BOUND(3), BOUND(3), .instead = check_empty},
     {"window_clock", "do adds stay whose threads go by the clock first?", set_up_clock,
-     .calls = "jump; add x | jump; add y", BOUND(2), BOUND(2), .instead = check_clock},
+     "jump; add x | jump; add y", BOUND(2), BOUND(2), .instead = check_clock},
     {"window_new_layer", "is a layer complete when it is found?", set_up_two_full_layers,
-     .calls = "add x; has x | add y; has? x; has y", BOUND(2), BOUND(2), check_new_layer},
+     "add x; has x | add y; has? x; has y", BOUND(2), BOUND(2), check_new_layer},
     {"window_unique_layer", "has a key one winner that opens a layer?", set_up_window_full,
-     .calls = "unique x | unique x", BOUND(2), BOUND(2)},
+     "unique x | unique x", BOUND(2), BOUND(2)},
     {"window_full_and_remove", "does a remove make room in a segment that is found full?",
-     set_up_full_window, .calls = "add? y | remove z", BOUND(2), NEVER,
-     .instead = check_full_window},
+     set_up_full_window, "add? y | remove z", BOUND(2), NEVER, .instead = check_full_window},
     {"window_full_and_period", "... and the end of a period?", set_up_full_old_window,
-     .calls = "add? y | advance", BOUND(1), NEVER, .instead = check_full_window},
+     "add? y | advance", BOUND(1), NEVER, .instead = check_full_window},
     {.name = NULL},
 };

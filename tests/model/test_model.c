@@ -65,13 +65,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
   }
 }
 
-static double seconds(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
-
 static struct model_effort effort_of(const struct shape *shape, bool acq_rel,
                                      const struct arguments *a)
 {
@@ -104,14 +97,14 @@ static void describe(const struct model_effort *effort, char what[64])
 static bool check_with(const struct shape *shape, bool acq_rel, const struct arguments *a)
 {
   struct model_effort effort = effort_of(shape, acq_rel, a);
-  double begin = seconds();
+  const clock_t begin = clock();
   struct model_report report = model_check(shape, &effort, acq_rel);
   char what[64];
   describe(&effort, what);
   printf("%-24s %-8s %9llu executions, %s%s, %.2f s of CPU time\n", shape->name,
          acq_rel ? "acq-rel" : "", (unsigned long long) report.executions, what,
          report.exhaustive || effort.search == MODEL_RANDOM ? "" : " (not to the end)",
-         seconds() - begin);
+         (double) (clock() - begin) / CLOCKS_PER_SEC);
   if (shape->grace)
     printf("%-33s %9llu of them release memory\n", "", (unsigned long long) report.with_release);
   if (!report.good)
