@@ -40,14 +40,20 @@ static bool is_watched(const struct value *v)
   return v->kind == TAMIS_CUCKOO && v->traits.max_bytes && v->traits.expansion && !v->traits.window;
 }
 
+bool is_near_limit(const struct value *v)
+{
+  enum { STEP = 64 << 10 };
+  const uint64_t limit = v->traits.max_bytes, part = limit / 8;
+  return is_watched(v) && value_stats(v).bytes >= limit - part - (part < STEP ? part : STEP);
+}
+
 static void watch_limit(struct value *v, int n)
 {
-  enum { STEP = 64 << 10, ADDS = 256 };
-  const uint64_t limit = v->traits.max_bytes, part = limit / 8;
+  enum { ADDS = 256 };
   if (!is_watched(v))
     return;
   if (v->unwatched < (uint32_t) n) {
-    v->at_limit = value_stats(v).bytes >= limit - part - (part < STEP ? part : STEP);
+    v->at_limit = is_near_limit(v);
     v->unwatched = v->at_limit ? 0 : at_most_32_bits(ADDS + v->count / 64);
   }
   v->unwatched -= v->at_limit ? 0 : (uint32_t) n;

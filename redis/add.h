@@ -26,6 +26,10 @@ struct add_mode {
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
               const struct add_mode *mode, int *results);
 
+/* Whether the filter is so near its limit that a replica might meet the limit sooner or later than
+ * this server: then adds and unions are refused here. */
+bool is_near_limit(const struct value *v);
+
 /* The text for an item that was not added. */
 const char *add_error(const struct value *v, int result);
 

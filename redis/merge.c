@@ -6,6 +6,7 @@
  * before it changes anything, or not at all.  In all other cases it may fail half way, so it is
  * made in a copy.
  */
+#include "add.h"
 #include "commands.h"
 #include "image.h"
 #include "keys.h"
@@ -38,9 +39,10 @@ static bool same_name(const server_string *a, const server_string *b)
 }
 
 /* Adds the sources to a copy of the destination, or of the first source where there is none.  So a
- * merge that fails half way has changed nothing.  `lifts`: the copy has no limit. */
+ * merge that fails half way has changed nothing.  `obeys`: another server has made this
+ * union.  `lifts`: the copy has no limit. */
 static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_string **argv, int argc,
-                 bool lifts, struct value **out)
+                 bool obeys, bool lifts, struct value **out)
 {
   struct value *from;
   int result, first = 2;
@@ -55,6 +57,8 @@ static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_stri
     (void) key_find(ctx, argv[i], KEY_READ, kind, &from);
     result = tamis_merge(united->filter, from->filter);
   }
+  if (result == TAMIS_OK && !obeys && is_near_limit(united))
+    result = TAMIS_EFULL;
   if (result != TAMIS_OK) {
     value_free(united);
     united = NULL;
@@ -94,12 +98,13 @@ int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     if (key_find(ctx, argv[i], KEY_READ | KEY_WRITE, kind, &each) == KEY_WHOLE)
       window_tick(ctx, argv[i], each);
   }
+  const bool obeys = must_obey(ctx);
   bool in_place = is_possible_in_place(to, from, argc - 2);
   int result = in_place ? tamis_merge(to->filter, from->filter)
-                        : unite(ctx, to, kind, argv, argc, false, &united);
-  if (result == TAMIS_EFULL && must_obey(ctx)) { /* as an add: see add_one_obeying() */
+                        : unite(ctx, to, kind, argv, argc, obeys, false, &united);
+  if (result == TAMIS_EFULL && obeys) { /* as an add: see add_one_obeying() */
     in_place = false;
-    result = unite(ctx, to, kind, argv, argc, true, &united);
+    result = unite(ctx, to, kind, argv, argc, true, true, &united);
   }
   if (result != TAMIS_OK)
     return server.ReplyWithError(ctx, text_of(result));
