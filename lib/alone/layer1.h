@@ -80,8 +80,6 @@ struct lock {
 
 #include "base/stripe.h"
 
-#define tamis__stripes_init(stripes) ((void) (stripes))
-#define tamis__stripes_destroy(stripes) ((void) (stripes))
 #define version_begin(version) ((void) (version))
 #define version_bump(stripe) ((void) (stripe))
 #define version_leave(stripe) ((void) (stripe))

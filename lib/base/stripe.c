@@ -9,18 +9,6 @@
 /* A sleep lets the lock's holder run even if its real-time priority is lower; a yield does not. */
 enum { SLEEP_NANOSECONDS = 50 * 1000 };
 
-void tamis__stripes_init(const struct stripes *stripes)
-{
-  for (uint64_t i = 0; i <= stripes->mask; i++)
-    stripe_init(&stripes->all[i].stripe);
-}
-
-void tamis__stripes_destroy(const struct stripes *stripes)
-{
-  for (uint64_t i = 0; i <= stripes->mask; i++)
-    stripe_destroy(&stripes->all[i].stripe);
-}
-
 void tamis__lock_back_off(unsigned round)
 {
   if (round < LOCK_SPIN_ROUNDS)

@@ -110,22 +110,12 @@ struct stripe {
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
-/* A stripe with a cache line of its own.  In a stripe of a segment, `used` counts the segment's
- * lanes in use.  In a stripe of a whole filter, `lanes` is the number of lanes in use, and `copies`
- * is the number of copies of the entries in them.  (Both are relaxed like `used`: written under the
- * lock, and read without it.) */
+/* A stripe with a cache line of its own. */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
-  _Atomic uint64_t lanes, copies;
 };
 
-_Static_assert(sizeof(struct padded_stripe) == 64 && offsetof(struct padded_stripe, stripe) == 0,
-               "a cache line");
-
-struct stripes {
-  struct padded_stripe *all;
-  uint64_t mask; /* the number of stripes, a power of two, minus 1 */
-};
+_Static_assert(sizeof(struct padded_stripe) == 64, "a cache line");
 
 /* Versions begin with 0, like zeroed memory, except in tests with small constants. */
 static inline void version_begin(version_counter *version)
@@ -133,9 +123,6 @@ static inline void version_begin(version_counter *version)
   if (SMALL(false, true))
     atomic_init(version, UINT32_MAX);
 }
-
-void tamis__stripes_init(const struct stripes *stripes);
-void tamis__stripes_destroy(const struct stripes *stripes);
 
 static inline void stripe_init(struct stripe *stripe)
 {
