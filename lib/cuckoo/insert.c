@@ -377,11 +377,9 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
 STRAIGHT(growable, true)
 STRAIGHT(fixed, false)
 
-/* ---- the operations, for one hash and for a group ----
- *
- * A plain add always writes, and a unique add only if the key is absent.  So the cache lines of a
- * group are fetched for writing if, in the thread's previous group, the last add wrote. */
+/* ---- the operations, for one hash and for a group ---- */
 
+/* Fetches a group's lines for writing if the thread's last add of a group wrote (plain ones do). */
 #define CALLS(call, sort)                                                                    \
   int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \
   {                                                                                          \
