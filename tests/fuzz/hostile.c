@@ -36,7 +36,8 @@ static bool is_live(const struct source *s)
   return s->size >= SAVED_HEADER && saved_get64(s->data + 16) & SAVED_LIVE;
 }
 
-uint64_t hostile_own_hash(void *context, const void *key, size_t len, uint64_t seed)
+/* The hash function of filters that have one of their user's. */
+static uint64_t own_hash_of(void *context, const void *key, size_t len, uint64_t seed)
 {
   return hash_sum(key, len, seed ^ *(const uint64_t *) context);
 }
@@ -125,7 +126,7 @@ static tamis_load_options options_for(bool own_hash, const tamis_allocator *allo
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
   options.allocator = allocator;
   if (own_hash) {
-    options.hash = hostile_own_hash;
+    options.hash = own_hash_of;
     options.hash_context = &own_context;
   }
   return options;

@@ -20,7 +20,4 @@ static inline uint64_t hostile_hash(uint64_t i)
   return i * UINT64_C(0x9E3779B97F4A7C15) + 1;
 }
 
-/* The hash function of filters that have one of their user's. */
-uint64_t hostile_own_hash(void *context, const void *key, size_t len, uint64_t seed);
-
 #endif

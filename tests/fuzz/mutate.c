@@ -4,6 +4,7 @@
 #include "cuckoo/save.h"
 #include "fuzz/hostile.h"
 #include "fuzz/parts.h"
+#include "harness.h"
 
 /* ---- choices ---- */
 
@@ -11,13 +12,9 @@ struct chance {
   uint64_t state;
 };
 
-/* Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 */
 static uint64_t any(struct chance *c)
 {
-  uint64_t x = c->state += UINT64_C(0x9E3779B97F4A7C15);
-  x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-  x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-  return x ^ x >> 31;
+  return random_next(&c->state);
 }
 
 static size_t below(struct chance *c, size_t n)
@@ -170,6 +167,20 @@ static void change_data(struct chance *c, struct parts *p, struct part *part,
   part->size = size;
 }
 
+/* Gives a part other room, with what it has and then `fill`.  False: there is no room. */
+static bool resize_to(struct parts *p, struct part *part, size_t size, int fill)
+{
+  unsigned char *room = parts_room(p, size);
+  if (!room)
+    return false;
+  memset(room, fill, size);
+  memcpy(room, part->data, size < part->size ? size : part->size);
+  part->said += size - part->size;
+  part->data = room;
+  part->size = size;
+  return true;
+}
+
 static void resize(struct chance *c, struct parts *p, struct part *part)
 {
   size_t unit = part->kind == PART_ARRAY ? SAVED_UNIT : once_in(c, 2) ? 8 : 1;
@@ -178,14 +189,14 @@ static void resize(struct chance *c, struct parts *p, struct part *part)
     size = part->size > by ? part->size - by : unit;
   else
     size = part->size + by;
-  unsigned char *room = parts_room(p, size);
-  if (!room || size > SAVED_CHUNK)
-    return;
-  memset(room, once_in(c, 2) ? 0 : (int) below(c, 256), size);
-  memcpy(room, part->data, size < part->size ? size : part->size);
-  part->said += size - part->size;
-  part->data = room;
-  part->size = size;
+  if (size <= SAVED_CHUNK)
+    (void) resize_to(p, part, size, once_in(c, 2) ? 0 : (int) below(c, 256));
+}
+
+static void put(struct parts *p, size_t at, struct part part)
+{
+  memmove(&p->part[at + 1], &p->part[at], (p->n++ - at) * sizeof part);
+  p->part[at] = part;
 }
 
 static void insert(struct chance *c, struct parts *p, struct part part)
@@ -193,14 +204,8 @@ static void insert(struct chance *c, struct parts *p, struct part part)
   if (p->n == PARTS)
     return;
   size_t at = below(c, p->n + 1);
-  unsigned char *copy = parts_room(p, part.size); /* later changes are to one of them */
-  if (!copy)
-    return;
-  memcpy(copy, part.data, part.size);
-  part.data = copy;
-  memmove(&p->part[at + 1], &p->part[at], (p->n - at) * sizeof part);
-  p->part[at] = part;
-  p->n++;
+  if (resize_to(p, &part, part.size, 0)) /* later changes are to one of them */
+    put(p, at, part);
 }
 
 static void insert_block(struct chance *c, struct parts *p)
@@ -465,23 +470,6 @@ static void try_words(struct part *part)
     try_word((unsigned char *) &part->meanings[i], true);
 }
 
-static void resize_to(struct part *part, size_t size)
-{
-  unsigned char *data = parts_room(&each.parts, size);
-  if (!data)
-    return;
-  memset(data, 0, size);
-  memcpy(data, part->data, size < part->size ? size : part->size);
-  part->data = data;
-  part->size = part->said = size;
-}
-
-static void put(struct parts *p, size_t at, struct part part)
-{
-  memmove(&p->part[at + 1], &p->part[at], (p->n++ - at) * sizeof part);
-  p->part[at] = part;
-}
-
 /* A part is missing, is there twice, at another place, or has another type or size; or something
  * unknown stands before it. */
 static void try_order(size_t at)
@@ -508,9 +496,8 @@ static void try_order(size_t at)
   }
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     struct part *part = &p->part[at];
-    resize_to(part, sizes[i] < 0 && part->size <= (size_t) -sizes[i]
-                        ? 0
-                        : part->size + (size_t) sizes[i]);
+    const bool gone = sizes[i] < 0 && part->size <= (size_t) -sizes[i];
+    (void) resize_to(p, part, gone ? 0 : part->size + (size_t) sizes[i], 0);
     try_parts(REPAIR_ALL);
   }
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fuzz/parts.h"
 
-static size_t up(size_t x, size_t unit)
-{
-  return (x + unit - 1) / unit * unit;
-}
-
 unsigned char *parts_room(struct parts *p, size_t size)
 {
-  size_t at = up(p->used, SAVED_UNIT);
+  size_t at = round_up(p->used, SAVED_UNIT);
   if (at > PARTS_ROOM || size > PARTS_ROOM - at)
     return NULL;
   p->used = at + size;
@@ -34,7 +29,7 @@ static bool is_block(const unsigned char *unit, uint64_t number, size_t left)
   uint64_t size = saved_get64(unit + 8);
   uint32_t type = saved_get32(unit) & ~SAVED_OPTIONAL;
   return type && type < 256 && !saved_get32(unit + 4) && saved_get64(unit + 16) == number &&
-         size <= SAVED_CHUNK && up((size_t) size, SAVED_UNIT) <= left - SAVED_UNIT;
+         size <= SAVED_CHUNK && round_up((size_t) size, SAVED_UNIT) <= left - SAVED_UNIT;
 }
 
 static size_t split_block(struct parts *p, const unsigned char *unit)
@@ -48,13 +43,13 @@ static size_t split_block(struct parts *p, const unsigned char *unit)
   for (unsigned i = 0; i < SAVED_MEANINGS; i++)
     part->meanings[i] = saved_get64(unit + 24 + (size_t) i * 8);
   part->sum = saved_get64(unit + 56);
-  return SAVED_UNIT + up(part->size, SAVED_UNIT);
+  return SAVED_UNIT + round_up(part->size, SAVED_UNIT);
 }
 
 /* Finds the sums of an array that would begin at the next multiple of its alignment. */
 static size_t split_array(struct parts *p, const unsigned char *data, size_t at, size_t size)
 {
-  size_t begin = up(at, SAVED_ARRAY_ALIGNMENT), end = begin + SAVED_UNIT;
+  size_t begin = round_up(at, SAVED_ARRAY_ALIGNMENT), end = begin + SAVED_UNIT;
   for (; end + SAVED_UNIT <= size; end += SAVED_UNIT)
     if (saved_get32(data + end) == SAVED_SUMS && saved_get64(data + end + 24) == begin &&
         saved_get64(data + end + 32) == end - begin)
@@ -78,7 +73,7 @@ bool parts_split(struct parts *p, const unsigned char *data, size_t size)
       /* The sums of an array belong to it. */
       bool sums =
           saved_get32(data + at) == SAVED_SUMS && p->n && p->part[p->n - 1].kind == PART_ARRAY;
-      step = sums ? SAVED_UNIT + up((size_t) saved_get64(data + at + 8), SAVED_UNIT)
+      step = sums ? SAVED_UNIT + round_up((size_t) saved_get64(data + at + 8), SAVED_UNIT)
                   : split_block(p, data + at);
       blocks++;
     } else {
@@ -124,7 +119,7 @@ static void add_sum(struct join *j, uint64_t sum)
 
 static void join_block(struct join *j, const struct part *part)
 {
-  unsigned char *unit = add(j, SAVED_UNIT + up(part->size, SAVED_UNIT));
+  unsigned char *unit = add(j, SAVED_UNIT + round_up(part->size, SAVED_UNIT));
   if (!unit)
     return;
   bool repair = j->repair & REPAIR_BLOCKS;
@@ -143,7 +138,8 @@ static void join_block(struct join *j, const struct part *part)
 
 static void join_array(struct join *j, const struct part *part)
 {
-  size_t begin = up(j->size, SAVED_ARRAY_ALIGNMENT), sums = (size_t) saved_chunks(part->size) * 8;
+  size_t begin = round_up(j->size, SAVED_ARRAY_ALIGNMENT),
+         sums = (size_t) saved_chunks(part->size) * 8;
   unsigned char payload[PARTS_ROOM / SAVED_CHUNK * 8 + 8] = {0};
   add(j, begin - j->size);
   unsigned char *array = add(j, part->size);

@@ -52,6 +52,11 @@ bool parts_split(struct parts *p, const unsigned char *data, size_t size);
 /* Returns how many bytes have been written; 0: there is not enough room. */
 size_t parts_join(struct parts *p, unsigned repair, unsigned char *to, size_t room);
 
+static inline size_t round_up(size_t x, size_t unit)
+{
+  return (x + unit - 1) / unit * unit;
+}
+
 /* Room for `size` bytes; NULL: there is none. */
 unsigned char *parts_room(struct parts *p, size_t size);
 

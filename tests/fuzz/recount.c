@@ -22,11 +22,6 @@ static void put_totals(struct parts *p, uint64_t a, uint64_t b, uint64_t c)
 
 /* ---- Bloom ---- */
 
-static uint64_t least_of(uint64_t a, uint64_t b)
-{
-  return a < b ? a : b;
-}
-
 /* No more keys are counted in a layer than bits are set in its array.  The first layer's keys are
  * in the trailer, and those of each other one in the block before its array. */
 static void recount_bloom(struct parts *p)
@@ -43,7 +38,7 @@ static void recount_bloom(struct parts *p)
       marks |= value & mark;
     }
     if (part->kind == PART_ARRAY)
-      *keys = least_of(*keys, bits);
+      *keys = bits < *keys ? bits : *keys;
     else if (part->kind == PART_BLOCK && part->type == SAVED_KIND_BLOCKS)
       keys = &part->meanings[KEYS_MEANING];
   }
@@ -82,26 +77,24 @@ static uint64_t sum_counts(const unsigned char *at, const unsigned char *end)
 
 /* ---- sliding windows ---- */
 
-/* The lanes in use: those that are not 0. */
-static uint64_t used_lanes(const struct part *part, unsigned width)
+/* The lanes of a word that are in use: those that are not 0. */
+static uint64_t used_lanes(const unsigned char *at, uint64_t width)
 {
   uint64_t n = 0;
-  for (size_t at = 0; at + 8 <= part->size; at += 8)
-    for (unsigned lane = 0; lane < 64 / width; lane++)
-      n += (saved_get64(part->data + at) >> lane * width & (UINT64_MAX >> (64 - width))) != 0;
+  for (unsigned lane = 0; lane < 64 / width; lane++)
+    n += (saved_get64(at) >> lane * width & (UINT64_MAX >> (64 - width))) != 0;
   return n;
 }
 
-/* The further copies of all entries of a counted table: a stamp of three bits counts them. */
-static uint64_t further_copies(const struct part *part, unsigned width)
+/* The further copies of the entries of a counted table's word: a stamp of three bits counts them. */
+static uint64_t further_copies(const unsigned char *at, unsigned width)
 {
   enum { ONE_COPY = 6 };
   uint64_t sum = 0;
-  for (size_t at = 0; at + 8 <= part->size; at += 8)
-    for (unsigned lane = 0; lane < 64 / width; lane++) {
-      const uint64_t stamp = saved_get64(part->data + at) >> lane * width & 7;
-      sum += stamp ? (ONE_COPY - stamp) & 7 : 0;
-    }
+  for (unsigned lane = 0; lane < 64 / width; lane++) {
+    const uint64_t stamp = saved_get64(at) >> lane * width & 7;
+    sum += stamp ? (ONE_COPY - stamp) & 7 : 0;
+  }
   return sum;
 }
 
@@ -115,10 +108,11 @@ static void recount_window(struct parts *p)
     const struct part *part = &p->part[i];
     if (part->kind == PART_BLOCK && part->type == LAYER_TYPE && part->size >= 8)
       shape = saved_get64(part->data);
-    else if (part->kind == PART_ARRAY) {
-      lanes += used_lanes(part, widths[shape % SHAPES]);
-      further += counted ? further_copies(part, widths[shape % SHAPES]) : 0;
-    } else if (part->kind == PART_BLOCK && part->type == SAVED_COUNTS)
+    for (size_t at = 0; part->kind == PART_ARRAY && at + 8 <= part->size; at += 8) {
+      lanes += used_lanes(part->data + at, widths[shape % SHAPES]);
+      further += counted ? further_copies(part->data + at, widths[shape % SHAPES]) : 0;
+    }
+    if (part->kind == PART_BLOCK && part->type == SAVED_COUNTS)
       further += sum_counts(part->data, part->data + part->size);
   }
   put_totals(p, lanes, saved_get64(p->trailer + 32), further);
@@ -131,26 +125,21 @@ struct figures {
   uint64_t width, buckets, stripes;
 };
 
-static struct figures figures_of(uint64_t width, uint64_t pair_bits, uint64_t stripes)
+static struct figures figures_at(const unsigned char *numbers)
 {
+  const uint64_t width = saved_get64(numbers + (size_t) SAVED_WIDTH * 8),
+                 pair_bits = saved_get64(numbers + (size_t) SAVED_PAIR_BITS * 8),
+                 stripes = saved_get64(numbers + (size_t) SAVED_STRIPES * 8);
   return (struct figures){width && width <= 64 ? width : 64,
                           pair_bits < 20 ? UINT64_C(2) << pair_bits : 0,
                           stripes && stripes <= CUCKOO_FIXED_STRIPES ? stripes : 1};
-}
-
-static uint64_t count_lanes(const struct figures *f, const unsigned char *at)
-{
-  uint64_t n = 0, x = saved_get64(at);
-  for (unsigned lane = 0; lane < 64 / f->width; lane++)
-    n += (x << (64 - f->width * (lane + 1)) >> (64 - f->width)) != 0;
-  return n;
 }
 
 static uint64_t recount_segment(struct part *part, const struct figures *f)
 {
   uint64_t entries = 0, words = part->size / 8 < f->buckets ? part->size / 8 : f->buckets;
   for (uint64_t i = 0; i < words; i++)
-    entries += count_lanes(f, part->data + i * 8);
+    entries += used_lanes(part->data + i * 8, f->width);
   part->meanings[3] = entries;
   return entries;
 }
@@ -158,13 +147,14 @@ static uint64_t recount_segment(struct part *part, const struct figures *f)
 static uint64_t recount_array(const struct part *part, const struct figures *f)
 {
   uint64_t sum = 0;
-  size_t head = (size_t) (CUCKOO_SEGMENT_HEADER + f->stripes * CUCKOO_STRIPE_BYTES + 63) / 64 * 64;
+  size_t head =
+      round_up(CUCKOO_SEGMENT_HEADER + (size_t) f->stripes * CUCKOO_STRIPE_BYTES, SAVED_UNIT);
   if (part->size < head + f->buckets * 8)
     return 0;
   for (uint64_t i = 0; i < f->stripes; i++) {
     uint64_t entries = 0;
     for (uint64_t j = i; j < f->buckets; j += f->stripes)
-      entries += count_lanes(f, part->data + head + j * 8);
+      entries += used_lanes(part->data + head + j * 8, f->width);
     saved_put32(part->data + CUCKOO_SEGMENT_HEADER + i * CUCKOO_STRIPE_BYTES +
                     offsetof(struct stripe, used),
                 (uint32_t) entries);
@@ -181,9 +171,8 @@ static uint64_t recount_places(struct parts *p)
   for (unsigned i = 0; i < p->n; i++) {
     struct part *part = &p->part[i];
     if (part->kind == PART_ARRAY) {
-      at = (at + SAVED_ARRAY_ALIGNMENT - 1) / SAVED_ARRAY_ALIGNMENT * SAVED_ARRAY_ALIGNMENT;
-      places[n++] = at;
-      at += part->size + SAVED_UNIT + (saved_chunks(part->size) * 8 + 63) / 64 * 64;
+      places[n++] = at = round_up(at, SAVED_ARRAY_ALIGNMENT);
+      at += part->size + SAVED_UNIT + round_up(saved_chunks(part->size) * 8, SAVED_UNIT);
       continue;
     }
     if (part->kind == PART_BLOCK && part->type == SAVED_PLACES) {
@@ -191,7 +180,7 @@ static uint64_t recount_places(struct parts *p)
       for (size_t j = 0; j + 8 <= part->size && done < n; j += 8)
         saved_put64(part->data + j, places[done++]);
     }
-    at += part->kind == PART_BLOCK ? SAVED_UNIT + (part->size + 63) / 64 * 64 : part->size;
+    at += part->kind == PART_BLOCK ? SAVED_UNIT + round_up(part->size, SAVED_UNIT) : part->size;
   }
   return first;
 }
@@ -199,17 +188,14 @@ static uint64_t recount_places(struct parts *p)
 static void recount_cuckoo(struct parts *p)
 {
   uint64_t entries = 0, copies = 0, segments = 0;
-  struct figures f =
-      figures_of(figure(p, SAVED_WIDTH), figure(p, SAVED_PAIR_BITS), figure(p, SAVED_STRIPES));
+  struct figures f = figures_at(p->header + SAVED_GEOMETRY_AT);
   for (unsigned i = 0; i < p->n; i++) {
     struct part *part = &p->part[i];
     if (part->kind == PART_ARRAY) {
       entries += recount_array(part, &f);
       segments++;
     } else if (part->kind == PART_BLOCK && part->type == SAVED_GENERATION && part->size >= 32) {
-      f = figures_of(saved_get64(part->data + (size_t) SAVED_WIDTH * 8),
-                     saved_get64(part->data + (size_t) SAVED_PAIR_BITS * 8),
-                     saved_get64(part->data + (size_t) SAVED_STRIPES * 8));
+      f = figures_at(part->data);
     } else if (part->kind == PART_BLOCK && part->type == SAVED_SEGMENT) {
       entries += recount_segment(part, &f);
       segments++;
@@ -223,23 +209,14 @@ static void recount_cuckoo(struct parts *p)
 
 void parts_recount(struct parts *p)
 {
-  switch (saved_get32(p->header + 32)) {
-  case TAMIS_BLOOM:
-    if (saved_get64(p->header + 16) & SAVED_WINDOW)
-      recount_window(p);
-    else
-      recount_bloom(p);
-    break;
-  case TAMIS_CUCKOO:
-    if (saved_get64(p->header + 16) & (SAVED_WINDOW | SAVED_COUNTED)) {
-      recount_window(p);
-      break;
-    }
-    recount_cuckoo(p);
-    break;
-  case TAMIS_COUNTING_BLOOM:
+  const uint64_t kind = saved_get32(p->header + 32), features = saved_get64(p->header + 16);
+  if (kind == TAMIS_COUNTING_BLOOM)
     recount_counting(p);
-    break;
-  default:;
-  }
+  else if ((kind == TAMIS_BLOOM && features & SAVED_WINDOW) ||
+           (kind == TAMIS_CUCKOO && features & (SAVED_WINDOW | SAVED_COUNTED)))
+    recount_window(p);
+  else if (kind == TAMIS_BLOOM)
+    recount_bloom(p);
+  else if (kind == TAMIS_CUCKOO)
+    recount_cuckoo(p);
 }

@@ -2,12 +2,11 @@
  *
  * Saved filters that were made to do harm: the files of the corpus, and changes of them.
  *
- *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--record FILE] [--verbose]
- *                [--all-load] [--each] FOLDER|FILE...
+ *   test_hostile [--mutations N] [--keep FILE] [--record FILE] [--all-load] [--each] FOLDER|FILE...
  *
  * Every file is tried as it is, and then N changes of it (default 300), of which each may follow
- * another one.  --verbose says what is tried, before it is; --only tries one change, which --keep
- * writes to a file: so it can be tried again by itself.  With --all-load each file
+ * another one.  --keep writes to a file what is tried, before it is: when the program ends, what has
+ * failed is there, and can be tried again by itself (--mutations 0).  With --all-load each file
  * must load, but for those whose names begin with "found-".  --record writes all that is tried to a
  * file, each after its size and after the result of a load by default options that may take
  * RECORD_MOST bytes: for other runtimes, which must say the same.  With --each, every number and every
@@ -28,8 +27,8 @@
 enum { MOST = 1 << 18, RECORD_MOST = 1 << 25 };
 
 struct run {
-  unsigned long mutations, only;
-  bool verbose, all_load, each;
+  unsigned long mutations;
+  bool all_load, each;
   const char *keep;
   FILE *record;
   unsigned long files, tried, accepted;
@@ -61,16 +60,13 @@ static void try_each(void *context, const unsigned char *data, size_t size)
   record(r, data, size);
 }
 
-static void try(struct run *r, const char *path, unsigned long number, const unsigned char *data,
-                size_t size)
+static int try(struct run *r, const unsigned char *data, size_t size)
 {
   /* In a block of its own, so that a sanitizer finds what is read beyond it. */
   unsigned char *block = malloc(size ? size : 1);
   if (!block)
     exit(2);
   memcpy(block, data, size);
-  if (r->verbose)
-    (void) fprintf(stderr, "%s, change %lu: %zu bytes\n", path, number, size);
   if (r->keep) {
     FILE *file = fopen(r->keep, "wb");
     if (!file || fwrite(data, 1, size, file) != size || fclose(file))
@@ -79,17 +75,10 @@ static void try(struct run *r, const char *path, unsigned long number, const uns
   if (r->record)
     record(r, data, size);
   int result = hostile_try(block, size);
-  if (r->verbose)
-    (void) fprintf(stderr, "  %s\n", tamis_strerror(result));
-  const char *slash = strrchr(path, '/');
-  if (r->all_load && !number && result != TAMIS_OK &&
-      strncmp(slash ? slash + 1 : path, "found-", 6) != 0) {
-    (void) fprintf(stderr, "%s does not load: tests/compat/keep.py writes it anew\n", path);
-    exit(1);
-  }
   r->tried++;
   r->accepted += result == TAMIS_OK;
   free(block);
+  return result;
 }
 
 static void try_file(struct run *r, const char *path)
@@ -102,9 +91,13 @@ static void try_file(struct run *r, const char *path)
     exit(2);
   }
   uint64_t seed = hash_sum(original, all, 0); /* so that other files do not matter */
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   r->files++;
-  if (!r->only)
-    try(r, path, 0, original, all);
+  const int result = try(r, original, all);
+  if (r->all_load && result != TAMIS_OK && strncmp(name, "found-", 6) != 0) {
+    (void) fprintf(stderr, "%s does not load: tests/compat/keep.py writes it anew\n", path);
+    exit(1);
+  }
   if (r->each)
     mutate_each(original, all, try_each, r);
   memcpy(data, original, all);
@@ -114,8 +107,7 @@ static void try_file(struct run *r, const char *path)
       size = all;
     }
     size = mutate_saved(data, size, sizeof data, seed + i, NULL);
-    if (!r->only || r->only == i)
-      try(r, path, i, data, size);
+    (void) try(r, data, size);
   }
 }
 
@@ -145,16 +137,12 @@ int main(int argc, char **argv)
 {
   struct run r = {.mutations = 300};
   for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--verbose"))
-      r.verbose = true;
-    else if (!strcmp(argv[i], "--all-load"))
+    if (!strcmp(argv[i], "--all-load"))
       r.all_load = true;
     else if (!strcmp(argv[i], "--each"))
       r.each = true;
     else if (!strcmp(argv[i], "--mutations") && i + 1 < argc)
       r.mutations = strtoul(argv[++i], NULL, 10);
-    else if (!strcmp(argv[i], "--only") && i + 1 < argc)
-      r.only = strtoul(argv[++i], NULL, 10);
     else if (!strcmp(argv[i], "--record") && i + 1 < argc)
       r.record =
           fopen(argv[++i], "wb"); /* NULL: it is not recorded, and whoever reads it sees that */
