@@ -114,7 +114,6 @@ struct run {
   struct caller *callers;
   unsigned threads, batch; /* the largest batch */
   uint64_t seed, lives, rounds, operations;
-  double until;
   struct variant_totals totals[VARIANTS];
   uint64_t wrong;
   bool stop;
@@ -237,27 +236,14 @@ static enum history_call bystander_call(struct caller *caller)
 
 /* ---- calling ---- */
 
-static void call_one(tamis_filter *f, enum history_call call, uint64_t hash, int *result)
+static int call_one(tamis_filter *f, enum history_call call, uint64_t hash)
 {
-  switch (call) {
-  case HISTORY_ADD:
-    *result = tamis_add_hash(f, hash);
-    break;
-  case HISTORY_ADD_UNIQUE:
-    *result = tamis_add_unique_hash(f, hash);
-    break;
-  case HISTORY_CONTAINS:
-    *result = tamis_contains_hash(f, hash);
-    break;
-  case HISTORY_COUNT:
-    *result = (int) tamis_count_hash(f, hash);
-    break;
-  case HISTORY_ADVANCE:
-    *result = tamis_advance(f);
-    break;
-  default:
-    *result = tamis_remove_hash(f, hash);
-  }
+  return call == HISTORY_ADD          ? tamis_add_hash(f, hash)
+         : call == HISTORY_ADD_UNIQUE ? tamis_add_unique_hash(f, hash)
+         : call == HISTORY_CONTAINS   ? tamis_contains_hash(f, hash)
+         : call == HISTORY_COUNT      ? (int) tamis_count_hash(f, hash)
+         : call == HISTORY_ADVANCE    ? tamis_advance(f)
+                                      : tamis_remove_hash(f, hash);
 }
 
 static void call_many(tamis_filter *f, enum history_call call, const uint64_t *hashes, size_t n,
@@ -349,7 +335,7 @@ static size_t make_call(struct caller *caller)
                           .thread = (uint16_t) caller->index,
                           .call = (uint8_t) call};
   if (n == 1)
-    call_one(run->life.filter, call, hashes[0], &results[0]);
+    results[0] = call_one(run->life.filter, call, hashes[0]);
   else
     call_many(run->life.filter, call, hashes, n, results);
   op.returned = stamp_returned(&run->stamps);
@@ -421,7 +407,7 @@ static void call_last(struct caller *caller, enum history_call call, unsigned cl
   struct history_op last = {.thread = (uint16_t) caller->index,
                             .call = (uint8_t) call,
                             .invoked = stamp_invoked(&run->stamps)};
-  call_one(run->life.filter, call, run->life.hashes[class], &last.result);
+  last.result = call_one(run->life.filter, call, run->life.hashes[class]);
   last.returned = stamp_returned(&run->stamps);
   caller->history[(*n)++] = last;
 }
@@ -628,13 +614,9 @@ static void begin_life(struct run *run)
 static bool is_over(const struct run *run)
 {
   const struct harness_settings *s = &run->settings->shared;
-  if (run->wrong)
-    return true;
   const uint64_t operations = run->settings->operations;
-  if (!operations && !s->seconds)
-    return run->rounds >= s->rounds;
-  return (operations && run->operations >= operations) ||
-         (s->seconds && harness_seconds() >= run->until);
+  return run->wrong || (operations && run->operations >= operations) ||
+         ((!operations || s->seconds) && !harness_more(s, run->rounds));
 }
 
 /* Ends the last round, and prepares the next one. */
@@ -749,7 +731,6 @@ int main(int argc, char **argv)
   /* Even if all batches are on one class, the search can take all pending calls. */
   run.batch = HISTORY_MOST_PENDING / run.threads;
   run.batch = run.batch < MAX_BATCH ? run.batch : MAX_BATCH;
-  run.until = harness_seconds() + (double) s.shared.seconds;
   create_callers(&run);
   int failure = pthread_barrier_init(&run.barrier, NULL, run.threads);
   if (failure)

@@ -9,16 +9,18 @@
 
 enum { OPENING_CLASSES = 16 };
 
-/* ---- the filters of the variants ---- */
+/* ---- the filters of the variants ----
+ *
+ * Each number that a variant chooses follows from `random`. */
 
-static int create_tiny(struct life *life, tamis_options *options)
+static const double cuckoo_rates[] = {0.05, 0.01, 0.001, 1e-6};
+
+static int create_tiny(struct life *life, tamis_options *options, uint64_t random)
 {
-  uint64_t random = random_at(life->seed, 1);
   static const uint64_t few_hashes[] = {50, 1000, 0, 0};
   options->capacity = 1;
   life->bystander_hashes = few_hashes[random % 4];
   life->peak = ((UINT64_C(16) << random / 4 % 8) + life->threads - 1) / life->threads;
-  life->rounds = 8;
   /* One filter in eight reaches a limit on its memory: then older generations take new keys. */
   if (random / 32 % 8 == 0)
     options->max_bytes = 16384 + random / 256 % (1 << 18);
@@ -32,10 +34,9 @@ static int create_tiny(struct life *life, tamis_options *options)
 /* The fingerprints are mostly longer than those of the second generation.  Then removes take
  * entries out of the first generation while adds put entries into the second, and a look-up must
  * not miss both. */
-static int create_opening(struct life *life, tamis_options *options)
+static int create_opening(struct life *life, tamis_options *options, uint64_t random)
 {
   static const unsigned widths[] = {32, 21, 32, 12};
-  uint64_t random = random_at(life->seed, 1);
   struct cuckoo_geometry g = tiny_geometry(life->number);
   options->capacity = 1;
   g.shape = bucket_shape(widths[random % 4], true);
@@ -48,13 +49,11 @@ static int create_opening(struct life *life, tamis_options *options)
   return tiny_create(options, &g, &life->filter);
 }
 
-static int create_grown(struct life *life, tamis_options *options)
+static int create_grown(struct life *life, tamis_options *options, uint64_t random)
 {
-  static const double rates[] = {0.05, 0.01, 0.001, 1e-6};
   static const uint64_t capacities[] = {1, 10, 100, 1000};
-  uint64_t random = random_at(life->seed, 1);
   options->capacity = capacities[random % 4];
-  options->fpp = rates[random / 4 % 4];
+  options->fpp = cuckoo_rates[random / 4 % 4];
   uint64_t peak = random / 16 % 4 ? 2000 : 40000;
   life->peak =
       peak / life->threads < MAX_HELD - MAX_BATCH ? peak / life->threads : MAX_HELD - MAX_BATCH;
@@ -62,19 +61,17 @@ static int create_grown(struct life *life, tamis_options *options)
   return tamis_create(options, &life->filter);
 }
 
-static int create_fixed(struct life *life, tamis_options *options)
+static int create_fixed(struct life *life, tamis_options *options, uint64_t random)
 {
-  static const double rates[] = {0.05, 0.01, 0.001, 1e-6};
-  uint64_t random = random_at(life->seed, 1);
   options->growable = false;
   options->capacity = UINT64_C(16) << random % 8;
-  options->fpp = rates[random / 8 % 4];
+  options->fpp = cuckoo_rates[random / 8 % 4];
   life->peak = options->capacity * 5 / 4 / life->threads + 1;
   life->rounds = 4 + 6 * options->capacity / life->calls;
   return tamis_create(options, &life->filter);
 }
 
-static int create_bloom(struct life *life, tamis_options *options)
+static int create_bloom(struct life *life, tamis_options *options, uint64_t random)
 {
   /* By layout: so small that there are several layers in the end, and yet large enough for each key
    * to have a bit of its own in all of them. */
@@ -82,7 +79,7 @@ static int create_bloom(struct life *life, tamis_options *options)
     uint64_t capacity;
     double fpp;
   } small[] = {{64, 1e-6}, {128, 1e-4}, {64, 0.0025}};
-  uint64_t random = random_at(life->seed, 1), all[MAX_CLASSES + BLOOM_BYSTANDERS];
+  uint64_t all[MAX_CLASSES + BLOOM_BYSTANDERS];
   options->kind = TAMIS_BLOOM;
   options->layout = random % 2        ? TAMIS_LAYOUT_BLOCKED
                     : random / 16 % 2 ? TAMIS_LAYOUT_WORD
@@ -105,41 +102,35 @@ static int create_bloom(struct life *life, tamis_options *options)
 }
 
 /* Few lines, so that all calls meet.  One filter in four reaches its capacity. */
-static int create_counting(struct life *life, tamis_options *options)
+static int create_counting(struct life *life, tamis_options *options, uint64_t random)
 {
   static const double rates[] = {0.1, 0.01, 0.001, 1e-4};
-  uint64_t random = random_at(life->seed, 1);
   options->kind = TAMIS_COUNTING_BLOOM;
   options->growable = random % 4;
   options->capacity = UINT64_C(16) << random / 4 % 4;
   options->fpp = rates[random / 16 % 4];
   options->stripes = 1u << random / 64 % 4;
   life->peak = options->capacity * 5 / 4 / life->threads + 1;
-  life->rounds = 8;
   return tamis_create(options, &life->filter);
 }
 
 /* Few buckets, so that entries are moved all the time. */
-static int create_shared(struct life *life, tamis_options *options)
+static int create_shared(struct life *life, tamis_options *options, uint64_t random)
 {
-  static const double rates[] = {0.05, 0.01, 0.001, 1e-6};
-  uint64_t random = random_at(life->seed, 1);
   options->growable = false;
   options->capacity = UINT64_C(16) << random % 6;
-  options->fpp = rates[random / 8 % 4];
+  options->fpp = cuckoo_rates[random / 8 % 4];
   options->stripes = 1u << random / 32 % 4;
   life->peak = options->capacity * 5 / 4 / life->threads + 1;
-  life->rounds = 8;
   return tamis_open_shared(options, NULL, &life->filter);
 }
 
 /* As small as the counting ones.  Layers are opened when few periods end, and leave when many
  * do. */
-static int create_window(struct life *life, tamis_options *options)
+static int create_window(struct life *life, tamis_options *options, uint64_t random)
 {
   static const double rates[] = {0.01, 0.001, 1e-4, 1e-5};
   static const unsigned windows[] = {1, 1, 2, 3, 5, 12, 30, 64};
-  uint64_t random = random_at(life->seed, 1);
   options->kind = life->variant == WINDOW ? TAMIS_BLOOM : TAMIS_CUCKOO;
   options->growable = random % 4;
   options->capacity = UINT64_C(16) << random / 4 % 4;
@@ -156,19 +147,19 @@ static int create_window(struct life *life, tamis_options *options)
     if (options->max_bytes)
       options->max_bytes += random / 131072 % 4096;
   }
-  life->rounds = 8;
   return tamis_create(options, &life->filter);
 }
 
 int life_create(struct life *life)
 {
-  static int (*const create[])(struct life *, tamis_options *) = {
+  static int (*const create[])(struct life *, tamis_options *, uint64_t random) = {
       create_tiny,     create_opening, create_grown,  create_fixed, create_bloom,
       create_counting, create_shared,  create_window, create_window};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.seed = life->seed;
-  int result = create[life->variant](life, &options);
+  life->rounds = 8; /* of most variants */
+  int result = create[life->variant](life, &options, random_at(life->seed, 1));
   if (result != TAMIS_OK)
     return result;
   if (life->variant != BLOOM) { /* whose keys are chosen before */

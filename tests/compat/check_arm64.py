@@ -100,10 +100,8 @@ def wrong_unlock(code):
 
 
 def wrong_access(code, kind, order):
-    text = "seq_cst" if order == "seq_cst" else order
-    needs = [t[kind] for t, orders in ((ACQUIRING, "seq_cst acquire acq_rel"),
-                                            (RELEASING, "seq_cst release acq_rel"))
-             if kind in t and text in orders.split()]
+    needs = [t[kind] for t, orders in ((ACQUIRING, "seq_cst acquire acq_rel"), (RELEASING, "seq_cst release acq_rel"))
+             if kind in t and order in orders.split()]
     if not needs:
         return f"a {kind} cannot be {order}"
     return None if all(first(code, need) is not None for need in needs) else f"no {order} {kind}"

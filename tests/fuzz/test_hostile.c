@@ -111,15 +111,10 @@ static void try_file(struct run *r, const char *path)
   }
 }
 
-static int is_name(const struct dirent *entry)
-{
-  return entry->d_name[0] != '.';
-}
-
 static void try_path(struct run *r, const char *path)
 {
   struct dirent **names;
-  int n = scandir(path, &names, is_name, alphasort);
+  int n = scandir(path, &names, NULL, alphasort);
   if (n < 0) {
     try_file(r, path);
     return;
@@ -127,7 +122,8 @@ static void try_path(struct run *r, const char *path)
   for (int i = 0; i < n; i++) {
     char file[PATH_MAX];
     (void) snprintf(file, sizeof file, "%s/%s", path, names[i]->d_name);
-    try_file(r, file);
+    if (names[i]->d_name[0] != '.')
+      try_file(r, file);
     free(names[i]);
   }
   free(names);

@@ -70,20 +70,6 @@ static int read_figures(uint64_t unused)
   return TAMIS_OK;
 }
 
-static int read_counted(uint64_t unused)
-{
-  (void) unused;
-  model_counted_read();
-  return TAMIS_OK;
-}
-
-static int replace_counted(uint64_t unused)
-{
-  (void) unused;
-  model_counted_replace();
-  return TAMIS_OK;
-}
-
 static const struct verb {
   const char *name;
   enum effect effect;
@@ -112,8 +98,8 @@ static const struct verb {
     {"advance", NO_EFFECT, advance},
     {"jump", NO_EFFECT, jump},
     {"push_in_window", NO_EFFECT, push_in_window},
-    {"read_counted", NO_EFFECT, read_counted},
-    {"replace_counted", NO_EFFECT, replace_counted},
+    {"read_counted", NO_EFFECT, model_counted_read},
+    {"replace_counted", NO_EFFECT, model_counted_replace},
 };
 
 /* ---- the calls of a shape ---- */

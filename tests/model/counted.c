@@ -28,22 +28,26 @@ void model_counted_set_up(void)
   shared->block = make_block();
 }
 
-void model_counted_read(void)
+int model_counted_read(uint64_t unused)
 {
+  (void) unused;
   _Atomic uint64_t *counter = counted_enter(&shared->readers, 0);
   if (*atomic_load_explicit(&shared->block, memory_order_acquire) != 42)
     model_fail("a reader has read something else");
   counted_leave(counter);
+  return 0;
 }
 
 /* Does not wait: goes on only where it need not. */
-void model_counted_replace(void)
+int model_counted_replace(uint64_t unused)
 {
+  (void) unused;
   for (unsigned i = 0; i < 2; i++) {
     uint64_t *next = make_block(), *old = shared->block;
     atomic_store_explicit(&shared->block, next, memory_order_release);
     if (!counted_have_left(&shared->readers, counted_flip(&shared->readers)))
-      return;
+      break;
     model_release(NULL, old, 64, sizeof *old);
   }
+  return 0;
 }

@@ -87,10 +87,9 @@ void model_wait_for_readers(void);
 /* reclaim.c: what it keeps between calls is as at the start of the program. */
 void model_reset_reclaim(void);
 
-/* counted.c: readers, which another thread waits for. */
+/* counted.c: readers, which another thread waits for.  The last two are calls of shapes. */
 void model_counted_set_up(void);
-void model_counted_read(void);
-void model_counted_replace(void);
+int model_counted_read(uint64_t unused), model_counted_replace(uint64_t unused);
 
 /* In a set-up: a word of the world on which nothing depends.  Threads are not switched where it is
  * read or written. */

@@ -133,14 +133,13 @@ static const struct shape *shape_of_name(const char *name)
 int main(int argc, char **argv)
 {
   struct arguments a = {.bound = -1, .executions = -1};
-  const struct argp argp = {options,
-                            parse,
-                            "[SHAPE...]",
-                            "Searches the executions of small situations (all of them, or those "
-                            "named) for one that breaks a promise; docs/internals/model.md.",
-                            NULL,
-                            NULL,
-                            NULL};
+  const struct argp argp = {
+      .options = options,
+      .parser = parse,
+      .args_doc = "[SHAPE...]",
+      .doc =
+          "Searches the executions of small situations (all of them, or those named) for one that "
+          "breaks a promise; docs/internals/model.md."};
   argp_parse(&argp, argc, argv, 0, NULL, &a);
   bool good = true;
   for (unsigned i = 0; i < a.n; i++) {
