@@ -28,10 +28,11 @@ inline int checked(int result)
 }
 #endif
 
+#define KEY(i) texts[i], lengths[i]
+
 #if WAY == 0
 tamis_filter *filter;
 tamis_key batch[batch_size];
-#define KEY(i) texts[i], lengths[i]
 #define ADD(i) checked(tamis_add(filter, KEY(i)))
 #define ADD_UNIQUE(i) (checked(tamis_add_unique(filter, KEY(i))) == TAMIS_OK)
 #define REMOVE(i) (checked(tamis_remove(filter, KEY(i))) == TAMIS_OK)
@@ -55,23 +56,19 @@ APART void create(tamis_kind kind)
 #else
 tamis::filter filter;
 tamis::key batch[batch_size];
-#define KEY(i)           \
-  {                      \
-    texts[i], lengths[i] \
-  }
 #if WAY == 1
-#define ADD(i) checked(filter.try_add(KEY(i)))
-#define ADD_UNIQUE(i) (checked(filter.try_add_unique(KEY(i))) == TAMIS_OK)
-#define REMOVE(i) (checked(filter.try_remove(KEY(i))) == TAMIS_OK)
+#define ADD(i) checked(filter.try_add({KEY(i)}))
+#define ADD_UNIQUE(i) (checked(filter.try_add_unique({KEY(i)})) == TAMIS_OK)
+#define REMOVE(i) (checked(filter.try_remove({KEY(i)})) == TAMIS_OK)
 #else
-#define ADD(i) filter.add(KEY(i))
-#define ADD_UNIQUE(i) filter.add_unique(KEY(i))
-#define REMOVE(i) filter.remove(KEY(i))
+#define ADD(i) filter.add({KEY(i)})
+#define ADD_UNIQUE(i) filter.add_unique({KEY(i)})
+#define REMOVE(i) filter.remove({KEY(i)})
 #endif
-#define CONTAINS(i) filter.contains(KEY(i))
-#define CONTAINS_HASH(i) filter.contains_hash(filter.hash(KEY(i)))
+#define CONTAINS(i) filter.contains({KEY(i)})
+#define CONTAINS_HASH(i) filter.contains_hash(filter.hash({KEY(i)}))
 #define CONTAINS_MANY() filter.contains_many(batch, found)
-#define PUT(i) batch[i] = KEY(i)
+#define PUT(i) batch[i] = {KEY(i)}
 #define DESTROY() filter = tamis::filter()
 inline bool contains_integer(int i)
 {

@@ -11,30 +11,20 @@ using namespace model;
 
 extern "C" {
 
-void __tsan_init(void)
-{
-}
-void __tsan_func_entry(void *)
-{
-}
-void __tsan_func_exit(void)
-{
-}
-void __tsan_acquire(void *)
-{
-}
-void __tsan_release(void *)
-{
-}
-void __tsan_mutex_create(void *, unsigned)
-{
-}
-void __tsan_mutex_destroy(void *, unsigned)
-{
-}
-void __tsan_mutex_post_lock(void *, unsigned, int)
-{
-}
+/* What says nothing of memory, or of what a lock orders. */
+#define IGNORED(name, ...) \
+  void name(__VA_ARGS__)   \
+  {                        \
+  }
+IGNORED(__tsan_init, void)
+IGNORED(__tsan_func_entry, void *)
+IGNORED(__tsan_func_exit, void)
+IGNORED(__tsan_acquire, void *)
+IGNORED(__tsan_release, void *)
+IGNORED(__tsan_mutex_create, void *, unsigned)
+IGNORED(__tsan_mutex_destroy, void *, unsigned)
+IGNORED(__tsan_mutex_post_lock, void *, unsigned, int)
+IGNORED(__tsan_atomic_signal_fence, int)
 int __tsan_mutex_pre_unlock(void *, unsigned)
 {
   return 0;
@@ -100,26 +90,16 @@ void __tsan_write_range(void *p, size_t n)
       (void) old;                                                                            \
       return static_cast<uint64_t>(expression);                                              \
     };                                                                                       \
-    if (modelled(p))                                                                         \
-      return static_cast<uint##bits##_t>(atomic_change(p, bits / 8, order, to, v));          \
-    uint64_t old = real_load(p, bits / 8);                                                   \
-    real_store(p, bits / 8, to(old, v));                                                     \
-    return static_cast<uint##bits##_t>(old);                                                 \
+    return static_cast<uint##bits##_t>(atomic_change(p, bits / 8, order, to, v));            \
   }
 #define EXCHANGE_IF(bits, name)                                                                 \
   int __tsan_atomic##bits##_compare_exchange_##name(volatile void *p, uint##bits##_t *expected, \
                                                     uint##bits##_t v, int order, int failed)    \
   {                                                                                             \
-    uint64_t wanted = *expected, found = real_load(p, bits / 8);                                \
-    if (modelled(p)) {                                                                          \
-      bool done = atomic_exchange_if(p, bits / 8, order, failed, &wanted, v);                   \
-      *expected = static_cast<uint##bits##_t>(wanted);                                          \
-      return done;                                                                              \
-    }                                                                                           \
-    if (found == wanted)                                                                        \
-      real_store(p, bits / 8, v);                                                               \
+    uint64_t found = *expected;                                                                 \
+    bool done = atomic_exchange_if(p, bits / 8, order, failed, &found, v);                      \
     *expected = static_cast<uint##bits##_t>(found);                                             \
-    return found == wanted;                                                                     \
+    return done;                                                                                \
   }
 /* clang calls this one instead: it returns the value found. */
 #define EXCHANGE_VALUE(bits)                                                              \
@@ -129,30 +109,23 @@ void __tsan_write_range(void *p, size_t n)
     __tsan_atomic##bits##_compare_exchange_strong(p, &expected, v, order, failed);        \
     return expected;                                                                      \
   }
-#define ATOMIC(bits)                                                                 \
-  uint##bits##_t __tsan_atomic##bits##_load(const volatile void *p, int order)       \
-  {                                                                                  \
-    return static_cast<uint##bits##_t>(modelled(p) ? atomic_load(p, bits / 8, order) \
-                                                   : real_load(p, bits / 8));        \
-  }                                                                                  \
-  void __tsan_atomic##bits##_store(volatile void *p, uint##bits##_t v, int order)    \
-  {                                                                                  \
-    if (modelled(p))                                                                 \
-      atomic_store(p, bits / 8, order, v);                                           \
-    else                                                                             \
-      real_store(p, bits / 8, v);                                                    \
-  }                                                                                  \
-  CHANGE(bits, exchange, operand)                                                    \
-  CHANGE(bits, fetch_add, old + operand)                                             \
-  CHANGE(bits, fetch_sub, old - operand)                                             \
-  CHANGE(bits, fetch_or, old | operand)                                              \
-  CHANGE(bits, fetch_and, old &operand)                                              \
-  EXCHANGE_IF(bits, strong)                                                          \
-  EXCHANGE_IF(bits, weak)                                                            \
+#define ATOMIC(bits)                                                              \
+  uint##bits##_t __tsan_atomic##bits##_load(const volatile void *p, int order)    \
+  {                                                                               \
+    return static_cast<uint##bits##_t>(atomic_load(p, bits / 8, order));          \
+  }                                                                               \
+  void __tsan_atomic##bits##_store(volatile void *p, uint##bits##_t v, int order) \
+  {                                                                               \
+    atomic_store(p, bits / 8, order, v);                                          \
+  }                                                                               \
+  CHANGE(bits, exchange, operand)                                                 \
+  CHANGE(bits, fetch_add, old + operand)                                          \
+  CHANGE(bits, fetch_sub, old - operand)                                          \
+  CHANGE(bits, fetch_or, old | operand)                                           \
+  CHANGE(bits, fetch_and, old &operand)                                           \
+  EXCHANGE_IF(bits, strong)                                                       \
+  EXCHANGE_IF(bits, weak)                                                         \
   EXCHANGE_VALUE(bits)
-void __tsan_atomic_signal_fence(int)
-{
-}
 
 ATOMIC(8)
 ATOMIC(16)

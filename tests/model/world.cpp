@@ -282,6 +282,28 @@ extern "C" void model_free(void *block)
 namespace
 {
 
+/* ---- the memory itself, which always holds the last value written ---- */
+
+uint64_t real_load(const volatile void *address, size_t size)
+{
+  return size == 8   ? *static_cast<const volatile uint64_t *>(address)
+         : size == 4 ? *static_cast<const volatile uint32_t *>(address)
+         : size == 2 ? *static_cast<const volatile uint16_t *>(address)
+                     : *static_cast<const volatile uint8_t *>(address);
+}
+
+void real_store(volatile void *address, size_t size, uint64_t value)
+{
+  if (size == 8)
+    *static_cast<volatile uint64_t *>(address) = value;
+  else if (size == 4)
+    *static_cast<volatile uint32_t *>(address) = static_cast<uint32_t>(value);
+  else if (size == 2)
+    *static_cast<volatile uint16_t *>(address) = static_cast<uint16_t>(value);
+  else
+    *static_cast<volatile uint8_t *>(address) = static_cast<uint8_t>(value);
+}
+
 /* ---- where threads may be switched ---- */
 
 bool others(uint8_t threads, unsigned me)
@@ -355,15 +377,18 @@ location &begin_access(const volatile void *volatile_address, size_t size, kind 
   return p;
 }
 
-} // namespace
-
-bool model::modelled(const volatile void *address)
+/* Whether accesses to an address are relacy's at the moment. */
+bool modelled(const volatile void *address)
 {
   return w.searching && in_arena(const_cast<const void *>(address));
 }
 
+} // namespace
+
 uint64_t model::atomic_load(const volatile void *address, size_t size, int order)
 {
+  if (!modelled(address))
+    return real_load(address, size);
   order = order_of(order, LOAD);
   location &p = begin_access(address, size, LOAD, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
@@ -378,6 +403,10 @@ uint64_t model::atomic_load(const volatile void *address, size_t size, int order
 
 void model::atomic_store(volatile void *address, size_t size, int order, uint64_t value)
 {
+  if (!modelled(address)) {
+    real_store(address, size, value);
+    return;
+  }
   order = order_of(order, STORE);
   location &p = begin_access(address, size, STORE, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
@@ -392,6 +421,11 @@ void model::atomic_store(volatile void *address, size_t size, int order, uint64_
 uint64_t model::atomic_change(volatile void *address, size_t size, int order, change *to,
                               uint64_t operand)
 {
+  if (!modelled(address)) {
+    uint64_t old = real_load(address, size);
+    real_store(address, size, to(old, operand));
+    return old;
+  }
   order = order_of(order, CHANGE);
   location &p = begin_access(address, size, CHANGE, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
@@ -411,6 +445,13 @@ uint64_t model::atomic_change(volatile void *address, size_t size, int order, ch
 bool model::atomic_exchange_if(volatile void *address, size_t size, int order, int order_failed,
                                uint64_t *expected, uint64_t value)
 {
+  if (!modelled(address)) {
+    uint64_t wanted = *expected;
+    *expected = real_load(address, size);
+    if (*expected == wanted)
+      real_store(address, size, value);
+    return *expected == wanted;
+  }
   begin_access(address, size, CHANGE, order);
   uint64_t seen = real_load(address, size);
   rl::context &c = rl::ctx();

@@ -11,30 +11,7 @@
 namespace model
 {
 
-/* ---- the memory itself, which always holds the last value written ---- */
-
-inline uint64_t real_load(const volatile void *address, size_t size)
-{
-  return size == 8   ? *static_cast<const volatile uint64_t *>(address)
-         : size == 4 ? *static_cast<const volatile uint32_t *>(address)
-                     : *static_cast<const volatile uint8_t *>(address);
-}
-
-inline void real_store(volatile void *address, size_t size, uint64_t value)
-{
-  if (size == 8)
-    *static_cast<volatile uint64_t *>(address) = value;
-  else if (size == 4)
-    *static_cast<volatile uint32_t *>(address) = static_cast<uint32_t>(value);
-  else
-    *static_cast<volatile uint8_t *>(address) = static_cast<uint8_t>(value);
-}
-
-/* ---- atomic accesses ---- */
-
-/* Whether accesses to an address are relacy's at the moment; the functions below are for those
- * only. */
-bool modelled(const volatile void *address);
+/* ---- atomic accesses: of memory that is not modelled at the moment, simply made ---- */
 
 uint64_t atomic_load(const volatile void *address, size_t size, int order);
 void atomic_store(volatile void *address, size_t size, int order, uint64_t value);
