@@ -15,6 +15,7 @@
 #include "cuckoo/generation.c"
 #include "cuckoo/segment.c"
 #include "window/layers.c"
+#include "window/rooms.h"
 
 /* `plain` is what the stripe protects. */
 int lock__stripe(struct stripe *stripe, const int *plain)
@@ -48,6 +49,7 @@ GIVES(uint64_t, load__bit_load, word_load(w), const word *w)
 GIVES(uint64_t, change__bit_set, word_or(w, bits), word *w, uint64_t bits)
 GIVES(uint64_t, change__word_change, word_replace(w, old, value), word *w, uint64_t old,
       uint64_t value)
+DOES(change__word_clear, word_and(w, kept), word *w, uint64_t kept)
 DOES(store__word_put, word_store(w, value), word *w, uint64_t value)
 GIVES(directory_value, load__directory_load, directory_load(entry), const directory_entry *entry)
 DOES(store__directory_publish, directory_publish(entry, value), directory_entry *entry,
@@ -91,6 +93,8 @@ DOES(store__layer_opened, link_layer(&w->newest, layer), struct window *w,
 GIVES(struct window_layer *, load__layer_newest, window_newest(w, epoch), const struct window *w,
       uint64_t epoch)
 DOES(change__window_version_bump, window_version_bump(version), version_counter *version)
+DOES(store__stripe_vacated, window_vacate(stripe), struct window_stripe *stripe)
+GIVES(uint64_t, load__stripe_vacated_by_all, window_vacated(w), const struct window *w)
 GIVES(uint64_t, load__live_boot, mended_at(boot), const _Atomic uint64_t *boot)
 DOES(store__live_counted, set_mended_at(boot, now), _Atomic uint64_t *boot, uint64_t now)
 GIVES(bool, change__memo_take, take(entry), struct memo_entry *entry)

@@ -34,7 +34,6 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "rooms_counted_relaxed": "fullness.count", "rooms_read_relaxed": "fullness.counted",
         "epoch_before_relaxed": "epoch.read",
         "window_layer_opened_relaxed": "layer.opened", "window_version_bump_relaxed": "window.version_bump",
-        "window_version_before_relaxed": "version.before",
         "memo_taken_relaxed": "memo.take", "memo_given_back_relaxed": "memo.give_back",
         "owned_lock_relaxed": "owned.lock", "owned_unlock_relaxed": "owned.unlock",
         "end_set_relaxed": "layer.end",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Every ORDER comment in lib/ names its partner, the partner has one that names it back, and the mutant
-that shows that it is needed exists.  The argument stands once: at one end of each pair, or at both
+that shows that it is needed exists.  compat.arm64 looks at each access, and its mutants exist.  The argument stands once: at one end of each pair, or at both
 where they differ.  An end without it says "pairs with X, whose comment says why".
 
     check_orders.py SOURCE_DIR
@@ -28,11 +28,13 @@ def blocks_of(text):
     return blocks
 
 
-def faults(texts, mutants):
+def faults(texts, mutants, accesses):
     blocks = {tag: fields for text in texts for tag, fields in blocks_of(text).items()}
     if not blocks:
         yield "no ORDER comment found"
     for tag, fields in blocks.items():
+        if tag.replace(".", "_") not in accesses:
+            yield f"{tag}: no function in tests/compat/arm64_orders.c"
         named = fields.get("pairs with", "")
         partner = (re.match(r"[a-z_]+\.[a-z_]+", named) or [None])[0]
         if partner not in blocks:
@@ -67,17 +69,22 @@ BROKEN = [  # what is replaced by what, and what must be said of it then
     (", whose comment says why", "", "x.store: either"), ("mutants/some", "mutants/no", "no is missing"),
     ("    it is not", "    see there", "is no argument"), (" *   if weakened    it is not\n", "", "x.load: either"),
     (" *   makes visible  all\n", "", "x.load has no argument"), ("x.load, whose", "x.lode, whose", "has no ORDER"),
-    ("with     x.store", "with     x.load", "name it back"),
+    ("with     x.store", "with     x.load", "name it back"), ("x.", "y.", "no function"),
 ]
 
 
 def main(source):
     source = pathlib.Path(source)
     mutants = set(re.findall(r"^\[(\w+)\]", "".join(map(pathlib.Path.read_text, source.glob("tests/mutants/*.bugs"))), re.M))
-    wrong = list(faults([path.read_text() for path in sorted(source.glob("lib/**/*.[ch]"))], mutants))
-    wrong += faults([WHOLE], {"some"})
+    compat = source / "tests/compat"
+    accesses = re.findall(r"\b(?:load|store|change)__(\w+)", (compat / "arm64_orders.c").read_text())
+    wrong = list(faults([path.read_text() for path in sorted(source.glob("lib/**/*.[ch]"))], mutants, accesses))
+    bugs = re.search(r"^BUGS = {.*?}", (compat / "check_arm64.py").read_text(), re.M | re.S)[0]
+    wrong += [f"check_arm64.py: {bug} is missing" for bug in re.findall(r'"(\w+)":', bugs) if bug not in mutants]
+    example = {"some"}, {"x_load", "x_store"}
+    wrong += faults([WHOLE], *example)
     wrong += [f"this is accepted: {new or 'without ' + old}" for old, new, said in BROKEN
-              if not any(said in fault for fault in faults([WHOLE.replace(old, new)], {"some"}))]
+              if not any(said in fault for fault in faults([WHOLE.replace(old, new)], *example))]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return bool(wrong)
 
