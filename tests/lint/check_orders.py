@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Every ORDER comment in lib/ names its partner, the partner has one that names it back, and the mutant
-that shows that it is needed exists.  compat.arm64 looks at each access, and its mutants exist.  The argument stands once: at one end of each pair, or at both
-where they differ.  An end without it says "pairs with X, whose comment says why".
+that shows that it is needed exists.  compat.arm64 looks at each access, and its mutants exist.  The
+argument stands once: at one end of each pair, or at both where they differ.  An end without it says
+"pairs with X, whose comment says why".
 
     check_orders.py SOURCE_DIR
 
