@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the Bloom filter as a kind: its plans, figures and validation.
+ * Layer 2: the struct filter_kind of Bloom filters: plans, figures and validation.
  */
 #include "bloom/bloom.h"
 

@@ -18,8 +18,8 @@ enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32)
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the `most_keys` of a fixed filter with `bits` set bits and `counted` counted keys.  Bits
- * that belong to no counted key lower this limit: a save may miss keys in the count, and an
- * intersection has some bits by chance. */
+ * that belong to no counted key lower this limit.  A save may miss keys in the count, and an
+ * intersection has bits that two different keys have set. */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the number of counted keys, plus the number of keys that unions brought. */
@@ -30,8 +30,8 @@ static inline uint64_t counted_keys(const struct bloom *b)
 }
 
 /* Returns how many more keys the layer may count.  Keys that unions brought take room.  Hidden keys
- * are not counted, but are allowed for: in the plan of a growable filter (geometry.c), and in the
- * limit bloom_most_keys() of a fixed one, which is below the capacity if many keys are hidden. */
+ * are not counted.  The plan of a growable filter allows for them (geometry.c).  The limit
+ * bloom_most_keys() of a fixed filter does, too: many hidden keys lower it below the capacity. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -69,8 +69,8 @@ static inline void end_live(struct bloom *b)
  *   pairs with     layer.ended in has_ended()
  *   makes visible  that unique adds are refused from now on, whichever call has raised the fullness
  *   if weakened    one unique add of a key could win although another is refused for good.  Thread
- *                  W completes the key, and misses LAST: W wins.  Thread R has set or read LAST,
- *                  searches the key, and misses W's bits: R is refused
+ *                  W completes the key, then reads an old fullness, not LAST: W wins.  Thread R has
+ *                  set or read LAST, then reads old words, without W's bits: R is refused
  *   checked by     mutants/end_set_relaxed (weakens the store.  The load may read LAST, and so
  *                  needs the same order, but no test shows this) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
@@ -97,7 +97,7 @@ static inline bool has_ended(const struct bloom *b)
 
 /* Raises the fullness of a live filter's layer to what the filter's state says: the layer is closed
  * if another layer follows, or if the filter has ended.  Refused and late calls (layers.c) count no
- * key, so check no counters, and without this function would set bits in a closed layer. */
+ * key, and so check no counters.  Without this function they would set bits in a closed layer. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -125,16 +125,16 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts a refused add.  (If this function also returned TAMIS_EFULL to its caller, each add would
- * take one more instruction.) */
+/* Counts a refused add.  (The caller returns TAMIS_EFULL itself: if this function returned it, each
+ * add would take one more instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
 /* Does the work of count_key() for a filter whose shards no thread owns.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
-/* Counts a key of a live filter.  `unwatched` is in the file, so all processes check equally often:
- * a call checks if `unwatched` has every set bit of the shard's new number of keys.  Near the
- * capacity, `unwatched` has all bits, so each call checks.  Relaxed: see is_watched(). */
+/* Counts a key of a live filter.  `unwatched`, the complement of a mask, is in the file, so all
+ * processes check equally often: a call checks if the shard's new number of keys has no bit of the
+ * mask.  Near the capacity the mask is 0, so each call checks.  Relaxed: see is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);
@@ -148,7 +148,7 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Counts a key.  Returns TAMIS_OK, so that an add can end with this call and save no registers. */
+/* Counts a key.  Returns TAMIS_OK, so that an add ends with this call, and pushes no registers. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

@@ -54,7 +54,7 @@
  *        gap.  The call takes its units out, from the last word to the first, and returns
  *        TAMIS_PRESENT.
  *     2. Otherwise C decides.  No word falls, so C succeeds only if no call has changed the gap
- *        since L.  Then no copy has been added (one exception is below).  So the call takes effect
+ *        since L.  Then no copy has been added (one exception follows).  So the call takes effect
  *        with C, and has won.  It then raises the words after the gap, in which it had found no 0.
  *     3. If C fails, the call begins again with L.
  *
@@ -65,10 +65,10 @@
  *
  *     (While the call runs, its units may make its key a false positive, as with any add.)
  *
- * A count returns the least of a key's counters.  At the instant when a counter is read, the key
- * has at most as many copies.  If no other key shares a counter with this key, the result is exact.
- * For the last word shows the exact number when it is read, and the number changes in steps of one:
- * so at some instant it was equal to the least counter.
+ * A count returns the least of a key's counters.  When a counter is read, the key has at most that
+ * many copies.  If no other key shares a counter with this key, the result is exact at some
+ * instant: the number of copies changes in steps of one, is at most the result when the least
+ * counter is read, and is at least the result when the last word, which shows it exactly, is read.
  *
  * A fixed filter counts its copies in one word.  An add takes a place there before it raises a
  * counter, and a remove gives the place back after it has lowered all.  A growable filter counts
@@ -196,8 +196,8 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
   }
 }
 
-/* Returns true if all of the key's counters in its words before `end` are above 0.  If `raised`,
- * the caller has added a unit to each of these counters, which is not counted. */
+/* Returns true if all of the key's counters in its words before `end` are above 0.  If `raised` is
+ * set, first subtracts the unit that the caller has added to each of these counters. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -364,9 +364,9 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
 }
 
 /* Splits the sum of all counters into copies and a *rest*.  If no counter is stuck, the sum is the
- * number of copies times the number of counters of a key, plus the rest.  The rest is units of adds
- * and removes that were half-way when a save or a union read the words: they stay in its result.
- * `counted` must have been read before the words. */
+ * number of copies times the number of counters of a key, plus the rest.  The rest consists of
+ * units of adds and removes that were half-way when a save or a union read the words, which the
+ * saved or united words keep.  `counted` must have been read before the words. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {

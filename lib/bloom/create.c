@@ -12,11 +12,11 @@
 /* ---- sizes of the parts of a filter ---- */
 
 enum {
-  /* A filter is small if its words take at most so many bytes.  It has one block for the words and
-   * the struct, and one shard of counters. */
+  /* A filter is small if its words take at most this many bytes.  It has one block for the words
+   * and the struct, and one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The most bytes of a small filter's words if the option `stripes` is 1.  Programs with this
-   * option let threads take turns, so one shard of counters is enough. */
+  /* The most bytes of a small filter's words if the option `stripes` is 1.  A program that sets it
+   * to 1 lets its threads take turns, so one shard of counters is enough. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
@@ -53,9 +53,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Returns true if the plan needs a member that medium filters have and short ones lack.  (If the
- * filter has counters, it becomes long.)  If max_bytes is less than the filter would take with that
- * member, no second layer fits, and the bit `bounded` is enough. */
+/* Returns true if the plan needs a member that medium filters have and short ones lack.  (With
+ * counters, the filter becomes long.)  A low max_bytes needs no member: if the filter with that
+ * member would exceed it, no second layer fits, and the bit `bounded` is enough. */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -103,7 +103,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* A small filter has one stripe.  With more, a thousand filters would take 8 MiB for locks. */
+/* A small filter has one stripe: a thousand filters with all stripes would take 8 MiB for locks. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -207,7 +207,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept)
 
 /* ---- creation ---- */
 
-/* A mapped filter gets its own operations, which refuse changes.  NULL: there is no memory. */
+/* A mapped filter gets its own operations, which refuse changes.  Returns NULL without memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)
@@ -300,7 +300,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
     b->older = plan->older;
 }
 
-/* Fills in the rows of a later layer.  Copies the rows of older layers, as words never move. */
+/* Fills in the rows of a later layer.  Copies the older layers' rows, whose words never move. */
 static void begin_rows(struct bloom *b, struct bloom_row *rows)
 {
   const struct bloom *older = b->older;

@@ -11,7 +11,7 @@ void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash)
 }
 
 /* The most layers whose memory is prefetched.  A filter with more layers has grown from very few
- * keys, or fills a machine's memory. */
+ * keys, or takes up a whole machine's memory. */
 enum { LAYERS_AHEAD = 16 };
 
 void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed)

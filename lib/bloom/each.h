@@ -9,10 +9,10 @@
  *                ├─► filter or layer 2: first word ──► words        (no filter waits for another)
  *                └─► ...
  *
- * The lines of all filters are prefetched before the first one is read.  The prefetch decides no
- * answer.  The look-up in each filter first reads the filter's operations and then its words, like
- * any look-up.  So if a filter has grown since the prefetch, the look-up searches all its layers,
- * and the essays in operations.c and layers.c hold.
+ * The lines of all filters are prefetched before the first one is read.  The answers do not depend
+ * on the prefetch: the look-up in each filter first reads the filter's operations and then its
+ * words, like any look-up.  So if a filter has grown since the prefetch, the look-up searches all
+ * its layers, and the essays in operations.c and layers.c hold.
  */
 #ifndef TAMIS_LIB_BLOOM_EACH_H
 #define TAMIS_LIB_BLOOM_EACH_H
@@ -32,9 +32,9 @@ void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
 
 /* The offsets and masks of a key.  They are the same in all filters that have one seed, one shape
  * and one section.  A layer may have fewer probes than the struct: it then uses only the first of
- * them.  In each layer but the first, the struct saves a third of the instructions.  Fewer
- * instructions let the processor begin earlier with the next look-up's memory: a look-up in eleven
- * layers fills the processor's window of instructions. */
+ * them.  The struct saves a third of the instructions in each layer but the first.  With fewer
+ * instructions, the processor loads memory for the next look-up earlier: a look-up in eleven layers
+ * fills the processor's window of instructions in flight. */
 struct common {
   uint64_t mixed;
   uint64_t offset[BLOOM_MAX_PROBES]; /* each word's index xor the first word's index */
@@ -54,7 +54,7 @@ FORCE_INLINE struct common common_of(uint64_t mixed, struct bloom_shape shape)
   return c;
 }
 
-/* Returns true if a key has its bits in the words of its probes from `begin` to before `end`. */
+/* Returns true if a key has its bits in the words of its probes `begin` to `end` - 1. */
 FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct common *c,
                                  unsigned begin, unsigned end, tamis_layout layout)
 {

@@ -13,8 +13,8 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* The data of a key that all calls need.  (An add also keeps the unmixed hash, and gives it to the
- * functions of layers.c, which mix it again: the mixed hash would take one more register.) */
+/* The data of a key that all calls need.  (An add also keeps the unmixed hash for functions of
+ * layers.c, which mix it again: to keep the mixed hash would take one more register.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
   uint64_t first; /* the index of the first probe's word in the first section */
@@ -61,9 +61,9 @@ struct gaps {
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
 
-/* Finds the widest gap: the probe that lacks the most bits, and the last one of several such
- * probes.  last[i] is the last probe that lacks more than i bits; any[i] is 0 if there is none.  To
- * save time, with one section a probe that lacks three bits is treated like one that lacks two. */
+/* Finds the widest gap: the probe that lacks the most bits, or the last of several such probes.
+ * any[i] is not 0 if a probe lacks more than i bits; last[i] is the last such probe.  To save time,
+ * with one section a probe that lacks three bits is treated like one that lacks two. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -139,7 +139,7 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
 enum filled {
   WON,       /* this call has set a bit in its last gap */
   LOST,      /* the key is complete, but other calls have filled this call's last gap */
-  LOOK_AGAIN /* other calls have filled the last gap too early: find the gaps again */
+  LOOK_AGAIN /* gaps are left, but other calls have filled the last one: find the gaps again */
 };
 
 /* Fills all gaps but the last.  Does not write complete words, so their cache lines stay shared

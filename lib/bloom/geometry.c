@@ -10,13 +10,13 @@
 
 #define LN2 0.69314718055994530942
 
-/* The rates of small filters differ, and the promise must hold for each user's filter, not only on
+/* The rates of small filters differ, and each user's filter must keep the promise, not only the
  * average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
-/* One filter of a thousand has a rate above the expected rate times this factor.  The formula was
- * fitted to simulations (docs/internals/bloom.md).  In small filters a few full lines decide the
- * rate, so the tail is longer than a normal distribution's. */
+/* Returns a factor f: one filter of a thousand has a rate above f times the expected rate.  The
+ * formula was fitted to simulations (docs/internals/bloom.md).  In small filters a few full lines
+ * decide the rate, so the tail is longer than a normal distribution's. */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
@@ -43,7 +43,7 @@ enum {
   SPREADS = 4
 };
 
-/* The relative deviation is proportional to this power of the rate: emptier lines differ more. */
+/* The relative deviation is proportional to this power of the rate: greater in emptier filters. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
@@ -136,12 +136,12 @@ static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_
       }
 }
 
-/* For all counts a[], in the order of next_counts(): adds to q[] the probability that an added key
- * in this line sets none of a[i] given bits in the word of each probe i.  coefficient[m] is the
- * probability that the added key uses the words of exactly those probes whose bits are set in `m`.
- * miss[a] is the probability that it sets none of `a` given bits in a word that it uses.  Each
- * level of the recursion tries all counts of the last of the `probes` probes.  Returns the end of
- * the changed part of q[]. */
+/* For all counts a[], in the order of next_counts(): adds to q[] the probability that, for every
+ * probe i, an added key in this line sets none of a[i] given bits of the probe's word.
+ * coefficient[m] is the probability that the added key uses the words of exactly those probes whose
+ * bits are set in `m`.  miss[a] is the probability that it sets none of `a` given bits in a word
+ * that it uses.  Each level of the recursion tries all counts of the last of the `probes` probes.
+ * Returns the end of the changed part of q[]. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, at most five */
 static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
@@ -241,11 +241,11 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
 /* The expected rate is that of the blocked layout with one word in place of a line, so each term
  * belongs to a single word.
  *
- * The deviation is exact, too, except for terms that vanish as the number of words grows.  It is
- * computed from the probability that two absent keys in one word are both found: that all bits of
- * both are set.  If the number of keys in a word had a Poisson distribution, this would be the
- * second moment of the rate of one word.  In fact the number of all keys is fixed.  So the variance
- * that a Poisson number of keys causes, keys * slope^2 (slope: d rate / d keys), is subtracted. */
+ * The deviation is exact, too, except for terms that vanish as the number of words grows.  First,
+ * the number of keys in a word is taken to be a Poisson number: the second moment of a word's rate
+ * is the probability that two absent keys with this word are both found (all bits of both are set).
+ * Then the variance that the Poisson number causes, keys * slope^2 (slope: d rate / d keys), is
+ * subtracted, because the number of all keys is in fact fixed. */
 static void word_terms(struct bloom_shape shape, struct terms *terms)
 {
   double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
@@ -303,8 +303,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* Rounding errors of the alternating sum exceed the smallest rates.  So the result is never less
-   * than a lower bound of the rate: the rate if all lines were equally full. */
+  /* The sums in blocked_rate() and word_rate() have rounding errors above the smallest rates.  So
+   * the result is at least a lower bound of the rate: the rate if all lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);
@@ -365,8 +365,8 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-/* All sections have the same numbers of keys and bits, and a key's hashes in them are independent.
- * So the rate is a product of independent rates, and their relative variances add up. */
+/* All sections have the same number of keys and of bits, and a key's hashes in the sections are
+ * independent.  So the rate is a product of independent rates, whose relative variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;
@@ -508,7 +508,7 @@ static bool dense_enough(const struct bloom_geometry *g)
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
-  /* First refuses a capacity beyond any address space, whatever the rate is. */
+  /* First refuses a filter too large for any address space, even if its rate is unsupported. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   if (fpp <= hash_collision_rate(capacity) || fpp < bloom_geometry_layout_begins(layout))
@@ -530,8 +530,8 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* Returns how many keys are offered to a layer before it has counted `capacity` keys: the others
- * are hidden.  The formula uses the average of the rate during the adds.  With the best number of
+/* Returns how many keys are offered to a layer before it has counted `capacity` keys.  (The others
+ * are hidden.)  The formula uses the average of the rate during the adds.  With the best number of
  * bits per key, the rate is about proportional to n^ln(1 / rate), if n is the number of keys. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
@@ -557,8 +557,8 @@ static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64
 {
   const bool shared = rate > hash_collision_rate(keys);
   struct bloom_geometry whole;
-  /* If 64-bit hashes are the only limit of rates, `rate` alone is planned: to plan for `fpp` would
-   * take as long again. */
+  /* If 64-bit hashes are the only limit of rates, a plan for `rate` is enough: a plan for `fpp`,
+   * too, would double the time. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;

@@ -9,8 +9,8 @@
  *             bits in each.  Several bits in a word save memory operations, as an atomic OR costs
  *             the same for one bit or three, but make the array a little larger.  The index of the
  *             first word is the key's hash scaled to the number of words.  The index of each later
- *             word is the index before it, xor a small number: the key's spread plus a constant.
- *             So keys that share one word rarely share the next.
+ *             word is the index before it, xor a small number: a constant plus the key's *spread*
+ *             (0 to 3, from its hash).  So keys that share one word rarely share the next.
  *
  *             The bits of a key form one pattern, which is rotated by a different number of bits in
  *             each word.  So a look-up rotates words instead of testing single bits: it rotates
@@ -95,16 +95,16 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
 double bloom_geometry_share(unsigned layer);
 
 /* Plans layer `layer` of a filter that keeps `fpp`.  The layer counts `capacity` keys within its
- * share of `fpp`.  In the word layout, layers after the first are blocked, because their rates are
- * low; and a first layer may get too few bits, so that fewer keys use up its share.  If 64-bit
+ * share of `fpp`.  In the word layout, later layers are blocked, because their rates are low.  A
+ * first word layer may get too few bits, and then uses up its share with fewer keys.  If 64-bit
  * hashes cannot give the share of a first layer, the function plans this layer for all of `fpp`.
- *   Errors  as bloom_geometry_plan(); for a first layer, those that it gives for `fpp` itself */
+ *   Errors  those of bloom_geometry_plan(); for a first layer, those of a plan for all of `fpp` */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
 /* Returns the border of two ranges of rates.  At rates above it, a filter's first layer is planned
  * for its share; at rates below it, for the whole rate.  So the layer takes more bytes just above
- * the border than just below.  (The result is up to a millionth low: it ignores hidden keys.) */
+ * the border than just below.  (Without hidden keys, the border is up to a millionth too low.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
@@ -205,7 +205,7 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             distance in the pattern, from bit 30 up; and the highest 2 bits for the spread.
  *   counting  Like blocked, but rotations and distances are multiples of four, as a counter has
  *             four bits.  So a rotation depends on 4 bits of the hash, and a distance on 3.
- *   sections  In each later section, hash_spread() of the mixed hash replaces the mixed hash.
+ *   sections  Each later section uses hash_spread() of the hash of the section before it.
  *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  Each
  *             bit of the key takes 6 bits of the hash, from the lowest bit up: they rotate the mask
  *             of all bits so far.  This takes fewer instructions than a shift for each bit.
@@ -244,8 +244,8 @@ FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
   return x >> by % 64 | x << -by % 64;
 }
 
-/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below it, so these
- * two can have each distance that two bits of a rotated word can have.  The third bit is any
+/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below it.  So their
+ * distance is any from 1 to 32, and rotated words have no others.  The third bit is any
  * odd-numbered bit above bit 32.  So the three bits differ.  (In the counting layout, the first
  * counter is at bit 32, the second is any of the 8 counters below it, and there is no third.) */
 FORCE_INLINE unsigned second_bit(uint64_t hash, struct bloom_shape shape)
@@ -270,8 +270,8 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
 }
 
 /* Bit 0 of the result is 1 if `bits` has all bits of the pattern; the other bits of the result are
- * meaningless.  This takes less work than to make the pattern, as 32-bit shifts need no masks.
- * The word layouts have no patterns. */
+ * meaningless.  This takes less work than to make the pattern, as processors take the count of a
+ * 32-bit shift modulo 32.  The word layouts have no patterns. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;

@@ -28,7 +28,7 @@
  *       + 1) of fpp, are a reserve for these keys.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
- *     Lett. 101 (2007); there, rates fall by a constant factor
+ *     Lett. 101 (2007), where the rates of layers fall by a constant factor
  *
  * A filter of one layer has no extra costs, because its operations know only that layer.  The
  * thread that opens the second layer replaces these operations, once, by those of this file.  An
@@ -100,15 +100,15 @@
  *     has become a false positive.  This happens only to a call that found room before the first
  *     refusal: to at most one key of each thread.
  *
- *     So a key has one winner in a chain of filters, if all callers give it to the next filter when
- *     one refuses it: where a unique add of the key was refused, no other unique add has won.
+ *     So a key also has one winner in a chain of filters, if all callers give a refused key to the
+ *     next filter: a filter that has refused one unique add of a key lets no other win.
  *
  * [D] No call takes a lock.  A thread that needs another layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create a layer at a time, so one copy may be thrown
  *     away; a third thread yields until one is done.  If max_bytes has no room for two copies, only
- *     one thread at a time creates a layer, so it waits until no other thread has a copy.  While a
- *     union creates several layers, no other thread creates any.  The union publishes all of them,
- *     or none, by one compare-and-swap.  Look-ups and adds of present keys do not wait.
+ *     one thread at a time creates a layer, and others yield until it is done.  While a union
+ *     creates several layers, no other thread creates any.  The union publishes all of them, or
+ *     none, by one compare-and-swap.  Look-ups and adds of present keys do not wait.
  *
  * Counting.  Each layer counts its keys like a filter of its own.  A key that several threads add
  * while a layer is opened may be added to the old and to the new layer, and counted in both.
@@ -143,9 +143,9 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
-/* Each layer is at most twice as large as the layer before.  If each were four times as large,
- * look-ups in a filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but the
- * filter would take 40 bits per key on average instead of 30. */
+/* Each layer has room for at most twice as many keys as the layer before it.  If the factor were
+ * four, look-ups in a filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but
+ * the filter would take 40 bits per key on average instead of 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -291,8 +291,8 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
  * not count them all.  Unlike a load, a compare-and-swap always sees the current number.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
- *   makes visible  to thread P, which has planned a layer after `full`: that thread Q has appended
- *                  this layer meanwhile, so P creates none
+ *   makes visible  that thread Q has appended a layer after `full`: thread P has planned the same
+ *                  layer, and then creates none
  *   if weakened    P might create a useless copy of the layer while a third thread creates the next
  *                  layer.  Together, both may exceed max_bytes
  *   checked by     compat.arm64 */
@@ -331,7 +331,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* `number` is not 0 in a union: then `full` may still have room */
+    if (!number) /* not in a union, which sets `number`: `full` may still have room */
       raise_fullness(full, LAST);
     return result;
   }
@@ -416,7 +416,7 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed` is the last layer in whose last gap this call has set a bit ([B]); NULL: none. */
+/* `completed`: the newest layer in which this call has set a bit in its last gap ([B]), or NULL. */
 static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *completed)
 {
   for (;;) {
@@ -482,7 +482,7 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 /* ---- batches ---- */
 
 /* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches layer by layer,
- * newest first, for all missing keys, until two layers in a row have found fewer than an eighth of
+ * newest first, for all missing keys, until two layers together have found fewer than an eighth of
  * them.  Then looks up key by key, which is faster for absent keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
@@ -491,7 +491,7 @@ static size_t find_group(const struct bloom *first, const uint64_t *hashes, size
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
   size_t missing = n;
-  size_t before = n < 8 ? n : 2 * n, earlier = before; /* `missing` before the last 1 or 2 layers */
+  size_t before = n < 8 ? n : 2 * n, earlier = before; /* `missing` one and two layers ago */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;

@@ -14,12 +14,12 @@ size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashe
 int tamis__layered_add(tamis_filter *f, uint64_t hash);
 int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
 
-/* Ends a unique add that has set a bit in its last gap in the first layer, and has then found that
- * `newest` is set.  Returns the result of the add. */
+/* Ends a unique add that has set a bit in its last gap in the first layer, and has then read a
+ * `newest` that is not NULL.  Returns the result of the add. */
 int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
 /* Opens a layer after `full`, unless a layer follows already.  If `number` is not 0, the function
- * opens all layers up to layer `number`, or none of them; `full` may then have room.
+ * opens all layers up to layer `number`, or none of them; `full` may then still have room.
  *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, now or later; TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: look-ups and adds of a Bloom filter.  All calls on its keys are built here.
+ * Layer 2: look-ups and adds of a Bloom filter.  All functions that take keys are built here.
  *
  *                       the key's probes (geometry.h)
  *    hash ──────► word 3: mask ┐
@@ -100,7 +100,7 @@ FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *b
   return bloom_pattern_matches(in, begin->hash, shape) & 1;
 }
 
-/* Each section is a cache miss, so the look-up ends at the first section that lacks the key. */
+/* Each section costs a cache miss, so a look-up ends at the first one that lacks the key. */
 FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom_key key,
                             struct bloom_shape shape)
 {
@@ -143,8 +143,8 @@ FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *
                         TAMIS_LAYOUT_BLOCKED);
 }
 
-/* Searches n layers, newest first: it has the most probes.  Only one in sixty absent keys has all
- * bits of its first two words set in a layer, so most searches of a layer end after two words. */
+/* Searches n layers, newest first: the first has the most probes.  Only one in sixty absent keys
+ * has all bits of its first two words set in a layer, so most layers are done after two words. */
 static bool find_in_common(const struct bloom_row *row, unsigned n, uint64_t mixed)
 {
   const struct common c = common_of(mixed, COMMON_SHAPE);
@@ -177,9 +177,9 @@ typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
  *
- * There is no prefetch for writing.  It would make two threads 9 % faster at adds of new keys.  But
- * at adds of present keys they would be 2.9 times slower, as cores could not share lines.
- * Batches know which adds to expect: prepare_for_adds(). */
+ * There is no prefetch for writing.  It would make two threads 9 % faster at adds of new keys, but
+ * 2.9 times slower at adds of present keys, as cores could not share lines.  Batches predict which
+ * adds they contain: prepare_for_adds(). */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
@@ -279,8 +279,8 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
   return hits;
 }
 
-/* Prepares adds.  An add writes only if its key is absent.  So the lines are fetched for writing if
- * the thread's last batch of at least LARGE keys began with an absent key among the first two. */
+/* Prepares adds.  An add writes only if its key is absent.  So lines are fetched for writing if any
+ * of the first two keys of the thread's last batch of LARGE or more keys was absent. */
 FORCE_INLINE void prepare_for_adds(const struct bloom *b, const uint64_t *hashes, size_t n,
                                    struct bloom_key *keys, struct bloom_shape shape)
 {
@@ -368,8 +368,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* Defines the functions of one shape.  NEVER_INLINE keeps long, rarely used code in functions of
- * its own: otherwise a unique add of a present key, or a batch by vectors, would save registers. */
+/* Defines the functions of one shape.  NEVER_INLINE keeps long, rare code in functions of its own:
+ * else a unique add of a present key, or a batch by vectors, would push registers at its entry. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \

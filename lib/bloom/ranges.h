@@ -14,10 +14,10 @@ struct shape_range {
   double tries_next;     /* below this rate, plan_any() also tries the shape of the next range */
 };
 
-/* Each range has the shape with the fewest words, of all shapes that need at most 3.5 % more bits
- * than the best shape with as many sections.  `line_deviation` describes how much the rate of one
- * section differs between filters, at the range's lower end: its standard deviation, divided by its
- * mean, times the square root of the number of lines (docs/internals/bloom.md). */
+/* Of all shapes that need at most 3.5 % more bits than the best shape with as many sections, each
+ * range has the one with the fewest words per key.  `line_deviation` describes how much the rate of
+ * one section differs between filters, at the range's lower end: its standard deviation, divided by
+ * its mean, times the square root of the number of lines (docs/internals/bloom.md). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026, 0},      {0.17, 1, 2, 1, 0.053, 0},       {0.13, 1, 3, 1, 0.079, 0},
     {0.025, 2, 2, 1, 0.126, 0},     {0.006, 2, 3, 1, 0.29, 0},       {0.0006, 3, 3, 1, 0.76, 0},

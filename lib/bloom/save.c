@@ -31,7 +31,7 @@
 #include <math.h>
 
 /* Returns the most keys that a filter with `bits` positions can have counted.  A filter with
- * counters has practically no limit: stuck counters do not show how many copies it has counted. */
+ * counters has practically no limit, as stuck counters hide how many copies have been added. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
@@ -145,7 +145,7 @@ static void save_layer(const struct bloom *layer, struct saved_writer *w)
   save_words(layer, UINT64_MAX, w, NULL);
 }
 
-/* Saves as many layers as the header lists. */
+/* Saves only the layers that the header lists: others may have opened since it was written. */
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
@@ -298,7 +298,7 @@ static int load_end(struct loading *l)
 
 /* ---- live filters, whose counts are in tallies ---- */
 
-/* The sums of a tally, none of which exceeds `most`. */
+/* The sums of a tally.  A sum above `most` is returned as `most`. */
 static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t most)
 {
   const struct counters counters = {(struct counter_shard *) tally->shards, CORE_SHARDS - 1};
@@ -307,7 +307,7 @@ static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t
   return (struct bloom_sums){keys < most ? keys : most, united < most ? united : most};
 }
 
-/* Adds to the counters, and does not set them, as other processes may count meanwhile. */
+/* Adds to the counters instead of setting them, as other processes may count meanwhile. */
 void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);

@@ -21,7 +21,7 @@ enum {
 };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
-/* A later layer's struct saved_block: its type, and the indices in its `meanings` and payload. */
+/* A later layer's struct saved_block: its type, and indices in its `meanings` and its payload. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };

@@ -3,7 +3,7 @@
  * Layer 2: creates the file of a Bloom filter that several processes share, and opens it.
  *
  * The creator plans all layers that the file may ever have.  A process that opens the file plans
- * nothing: it checks the file's layout once, and then keeps the place of each layer.
+ * nothing: it checks the file's layout once, and remembers the place of each layer.
  */
 #include "base/live_file.h"
 #include "base/memory.h"
@@ -166,7 +166,7 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
   return TAMIS_OK;
 }
 
-/* Reserves the space of the open layers, and corrects their numbers of keys by the set bits. */
+/* Reserves the space of the open layers, and corrects their counts of keys by their set bits. */
 static int mend(void *context)
 {
   struct bloom_shared *shared = context;

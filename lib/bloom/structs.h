@@ -40,7 +40,7 @@ struct bloom_row {
   uint8_t sections;
   uint8_t probes;
   uint8_t layout, bits_per_probe; /* with `sections` and `probes`: the shape */
-  unsigned alike; /* the number of rows, from this one on, that this row's `find` can search */
+  unsigned alike; /* so many rows, from this one on, are searched by one call of `find` */
 };
 
 /* The functions of one shape (operations.c). */
@@ -57,7 +57,7 @@ struct bloom_calls {
   int (*insert)(struct bloom *b, uint64_t mixed, bool late);
 };
 
-/* A filter, which is its own first layer, or a later layer of a filter.
+/* The struct of a filter, which is also that of its first layer; or the struct of a later layer.
  *
  * A server may keep a filter for each of a million users.  So a small filter with the usual options
  * (a *short* one) consists only of this struct, in a block with its words:
@@ -70,7 +70,7 @@ struct bloom_calls {
  * The struct of a small filter contains its only stripe and its only shard of counters.  No thread
  * owns that shard, so all threads add to it atomically. */
 struct bloom {
-  struct tamis_filter head; /* `more`: NULL in short filters; NULL or allocator in medium ones */
+  struct tamis_filter head; /* head.more: NULL if short; NULL or the allocator if medium */
   WIDE word *words;
   uint64_t word_count;
   union {
@@ -87,7 +87,7 @@ struct bloom {
   union {
     /* LOCK bloom.stripes (order 1): orders the unique adds and removes of a line of counters; held
      * for one such call.  This member is the stripe of a small filter.  It is shorter than a struct
-     * stripe: no code uses the members after the lock. */
+     * stripe: Bloom filters use no member after the lock. */
     char own_stripe[STRIPE_LOCK_BYTES];
     uint32_t blocks_cleared_from; /* medium, without counters: the option cleared_from, in bytes */
   };
@@ -95,7 +95,7 @@ struct bloom {
   uint16_t is_long : 1;      /* this is a struct bloom_long */
   uint16_t stripe_mask : 12; /* the number of stripes, minus 1 */
   uint16_t probes : 3;       /* `probes`, `sections`, `layout` and `bits_per_probe` are the shape */
-  _Atomic uint16_t watch_mask; /* the number of keys from check to check (capacity.h), minus 1 */
+  _Atomic uint16_t watch_mask; /* a shard checks after watch_mask + 1 keys: capacity.h */
   uint8_t counter_mask;        /* the number of shards, minus 1; 0: `counts` is the only one */
   uint8_t number : 7;          /* the layer's number; the first layer has 1 */
   uint8_t one_stripe : 1;      /* the option `stripes` is 1 */
@@ -153,7 +153,7 @@ struct bloom_long {
 /* The counts of a layer of a live filter.  They are in the file (docs/reference/format.md). */
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
-  _Atomic uint64_t unwatched; /* the complement of the watch_mask; no bit is ever cleared */
+  _Atomic uint64_t unwatched; /* all processes' watch_mask, complemented; no bit is ever cleared */
   _Atomic uint64_t boot;      /* first layer only: the machine's boot at creation or last mend() */
   uint64_t unused[5];
   struct counter_shard shards[CORE_SHARDS];

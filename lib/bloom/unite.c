@@ -56,8 +56,8 @@
  * of `from` before it changes a counter, or returns TAMIS_EFULL if too few are left.  At the end,
  * the union corrects this number by the copies that `from` has meanwhile gained or lost.
  *
- * The number of keys.  Set bits tell a number of keys: let a be that of `into` before the union, b
- * that of `from`, and u that of `into` after the union.  Then a + b - u keys are in both filters.
+ * The number of keys.  A number of set bits gives an estimate of the number of keys: a for `into`
+ * before the union, b for `from`, and u for `into` after the union.  So a + b - u keys are in both.
  * The union adds to UNITED the number of keys that `from` has counted, minus these common keys.
  * This number is exact if `into` is empty, and always within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
@@ -254,7 +254,7 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   double added = (double) bits * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_shape_bits_per_key(g.shape);
   /* The error of e.b, e.b - keys_from, comes from pairs of keys of `from` with equal bits.  In the
-   * fraction share^2 of these pairs both keys are common: so much of the error is in e.common. */
+   * fraction share^2 of these pairs both keys are common: e.common has this part of the error. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -370,7 +370,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
   if (!tamis__layers_will_fit(into[have - 1], from, n))
-    return TAMIS_EINVAL; /* open_layers() must not open layers for a union that fails */
+    return TAMIS_EINVAL; /* before open_layers(): a union that fails must open no layer */
   int result = open_layers(into, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
@@ -449,7 +449,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = set_bits_sum(&census.b) - set_bits_sum(&census.added),
                  keys = (uint64_t) ceil(common - 0.5);
-  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* not 0, or bits_set() would return 0 */
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* with 0 keys, bits_set() may return 0 */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);

@@ -61,8 +61,8 @@ static inline bool word_lookup(const word *at, uint64_t mask)
 
 /* ---- adds ----
  *
- * Each of these functions returns TAMIS_PRESENT if the key was present, but word_add_growable()
- * returns TAMIS_OK to a plain add.  If `unique` is set, TAMIS_EFULL is final. */
+ * Each of these functions returns TAMIS_PRESENT if the key was present.  Only word_add_growable()
+ * then returns TAMIS_OK to a plain add.  If `unique` is set, TAMIS_EFULL is final. */
 
 /* Adds to a fixed filter, which refuses keys past its capacity. */
 static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)
@@ -87,7 +87,7 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
   return count_key(b);
 }
 
-/* Adds to a growable filter, which opens another layer when it is full. */
+/* Adds to a growable filter, which opens another layer when the newest is full. */
 FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uint64_t hash,
                                    bool unique)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: count, the number of copies of a key in a filter.
+ * Layer 2: tamis_count(), which returns the number of copies of a key in a filter.
  *
  *    count(x) = the number of entries that match x, plus their counted copies, in all generations
  *
@@ -29,8 +29,8 @@
  *     Without locks, a call could count an entry twice: while a thread moves an entry, the entry is
  *     in both its buckets, for a long time if that thread is descheduled.
  *
- * The call also takes the lock of the duplicate counts: 256 buckets share a block of counts, and a
- * call that changes the count of another bucket holds other stripes.
+ * The call also takes the lock of the duplicate counts.  256 buckets share a block of counts, and a
+ * call that changes the count of another of these buckets may hold other stripes.
  */
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
@@ -97,7 +97,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket,
   return copies;
 }
 
-/* Counts a key's copies in a mapped filter.  If the file is damaged, only the result is wrong. */
+/* Counts a key's copies in a mapped filter.  A damaged file makes only the result wrong. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;

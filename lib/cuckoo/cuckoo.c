@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the cuckoo filter as a kind (struct filter_kind): sizes, creation and statistics.
+ * Layer 2: the struct filter_kind of cuckoo filters: sizes, creation and statistics.
  * table.h shows the filter's structures, and the purpose of each file.
  */
 #include "cuckoo/cuckoo.h"
@@ -80,8 +80,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each plan, in ascending order.  (It tries all, because a higher rate can
- * need more bytes: a filter that splits more often has larger directories.) */
+/* Tries the lowest rate of each plan in ascending order, until one fits.  (It skips none: a higher
+ * rate can need more bytes, as a filter that splits more often has larger directories.) */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;

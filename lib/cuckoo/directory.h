@@ -217,7 +217,7 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
 }
 
 /* Sets a root's mark before the root's first segment is published.  Relaxed: a traversal has to
- * find the segment only after an add to it has returned, and the mark is older than the add. */
+ * find the segment only after an add to it has returned, and the mark is set before that. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -244,7 +244,7 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
   uint64_t first; /* the first index of the current segment */
-  uint64_t count; /* the number of indices of the segment, or of a root without segment */
+  uint64_t count; /* the number of indices of the segment, or of a root without a segment */
 };
 
 /* Returns the next segment of a generation in the order of the directory, or NULL after the last

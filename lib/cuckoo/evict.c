@@ -7,7 +7,7 @@
 #include "cuckoo/segment.h"
 #include "table/search.h"
 
-/* Fewer than in a fixed filter, as grace periods wait for the read section of the search. */
+/* Fewer than in a fixed filter: the search is in a read section, for which grace periods wait. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
 /* ---- search of a path ---- */
@@ -17,7 +17,7 @@ struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  /* The fingerprint bits that an entry never loses are the number `known` | (entry >> `shift`). */
+  /* The fingerprint bits that an entry never loses have the value `known` | (entry >> `shift`). */
   uint64_t known;
   unsigned shift;
 };

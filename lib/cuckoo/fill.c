@@ -18,7 +18,7 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
-/* Adds the flag in from->copying (segment.h), and 1 / `part` of its number, to to->copying. */
+/* Adds to to->copying (segment.h) the flag in from->copying, and 1 / `part` of the number in it. */
 static void inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
   uint32_t copying = atomic_load_explicit(&from->copying, memory_order_relaxed);

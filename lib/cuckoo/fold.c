@@ -9,7 +9,7 @@ enum {
   /* A fold releases the stripes after this many buckets: they take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes, */
-  MANY_COPIES = 8        /* and in 8 more lanes, and in as many more as false positives take */
+  MANY_COPIES = 8        /* plus 8 lanes, plus as many lanes as false positives take */
 };
 
 /* ---- how many copies there are ---- */
@@ -87,9 +87,9 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* then new segments count copies */
+  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* new segments then count copies */
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
-  if (result == TAMIS_OK) /* then no copies are left in lanes */
+  if (result == TAMIS_OK) /* a complete fold leaves no copies in lanes */
     atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
   else if (!counted)
     atomic_fetch_and_explicit(&segment->copying, ~(uint32_t) COUNTS_COPIES, memory_order_relaxed);

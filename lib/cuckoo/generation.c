@@ -126,7 +126,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* its number once it is appended */
+  init(generation, g, cuckoo_generations(c), true); /* the number that it gets when appended */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     *result = tamis__generation_provide_directory(c, generation);

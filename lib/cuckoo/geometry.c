@@ -16,8 +16,8 @@ enum {
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
-  MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers and 4 stripes */
-  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0, whose arrays are copied in 0.1 ms */
+  MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers, so 4 stripes do */
+  FIRST_DEPTH = SMALL(14, 4), /* of generation 0, whose largest array is copied in 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
   SURE_DEPTH = SMALL(7, 4),   /* limit_depth() lowers no depth limit below this one */
   MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
@@ -263,12 +263,12 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * refuses a key, so its plan gives X > F at most the probability `load_early`. */
 
 /* A normally distributed number is 4.75 standard deviations below its mean with probability 10^-6.
- * So in one growable filter in a million, F is so low that the only segment splits early.  The plan
- * ignores buckets that get more keys than lanes.  Because of them, 4 of 10^5 filters with capacity
- * 12 and rate 1e-4 split early, and fewer filters of other sizes and rates. */
+ * So in one growable filter in a million, F (above) is so low that the only segment splits early.
+ * The plan ignores buckets that get more keys than lanes.  Because of them, 4 of 10^5 filters with
+ * capacity 12 and rate 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
-/* The mean m of X (above) that leaves 5 standard deviations: m + 5 sqrt(deviation^2 + m) = full. */
+/* The mean m of X (above) that is 5 deviations below F: m + 5 sqrt(deviation^2 + m) = full. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
