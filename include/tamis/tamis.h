@@ -462,7 +462,7 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
  * filter does not depend on its size; but a cuckoo filter may first release memory.
  *   Threads  any      Blocks  Bloom: never.  Cuckoo: as tamis_remove
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct
- *            of version 0.1; *out is not written then */
+ *            of version 0.9; *out is not written then */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
 
 /* Takes all `size` bytes at `data`, and returns 0.  Any other result ends the call: TAMIS_EIO. */
