@@ -35,9 +35,8 @@
  * and is DISTINCT_BITS_MAX at most; distinct_holds() checks in the end that it was small enough for
  * all of them.
  *
- * Bloom filter.  A key is found exactly if all its bits are set in some layer.  So the answers
- *       about a
- * key are exact if in each layer one of its bits belongs to no other key that is ever added.
+ * Bloom filter.  A key is found exactly if all its bits are set in some layer.  So the answers about
+ * a key are exact if in each layer one of its bits belongs to no other key that is ever added.
  *
  * Bloom filter that counts.  Other keys come and go, and what a call has done to a part of a key's
  * counters is then seen or not.  So no counter of a key may belong to another one.

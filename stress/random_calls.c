@@ -114,9 +114,8 @@ static int call_remove(struct caller *caller)
 {
   tamis_filter *f = caller->run->filter;
   const tamis_key *key = &caller->keys[0];
-  int result = random_next(&caller->seed) % 2 ? tamis_remove_hash(f, caller->hashes[0])
-                                              : tamis_remove(f, key->data, key->len);
-  return result;
+  return random_next(&caller->seed) % 2 ? tamis_remove_hash(f, caller->hashes[0])
+                                        : tamis_remove(f, key->data, key->len);
 }
 
 /* ---- answers ---- */

@@ -31,13 +31,6 @@ int note_add(struct run *run, int result)
 
 /* ---- creation ---- */
 
-static uint64_t size_of(struct run *run, const tamis_options *o)
-{
-  uint64_t bytes = 0;
-  require(run, tamis_bytes_for(o, &bytes) == TAMIS_OK, "no size is known", 0);
-  return bytes;
-}
-
 /* While memory is refused by chance, a filter is created or nothing is kept. */
 static bool try_to_create(struct run *run, const tamis_options *o)
 {
@@ -59,7 +52,8 @@ void create_and_check(struct run *run)
   tamis_allocator allocator = ledger_allocator(&run->ledger);
   if (c->memory != SYSTEM_MEMORY)
     o.allocator = &allocator;
-  uint64_t needed = size_of(run, &o);
+  uint64_t needed = 0;
+  require(run, tamis_bytes_for(&o, &needed) == TAMIS_OK, "no size is known", 0);
   if (o.max_bytes && o.max_bytes < needed) /* drawn without the allocator, which takes some bytes */
     o.max_bytes = c->options.max_bytes = needed;
   run->needed = needed;
@@ -225,7 +219,6 @@ static void remove_rest(struct run *run)
   for (uint64_t key = 0; key < run->all; key++)
     for (; run->copies[key]; run->copies[key]--)
       require(run, call_on_key(run, key, tamis_remove) == TAMIS_OK, "a key cannot be removed", key);
-  require(run, copies_in(run) == 0, "keys cannot be removed", copies_in(run));
 }
 
 /* What waits for readers is released soon.  A later generation keeps the words of its roots, and a few

@@ -6,11 +6,6 @@
 
 #include <math.h>
 
-static uint64_t window_of_run(const struct run *run)
-{
-  return run->configuration.options.window;
-}
-
 /* ---- while threads make calls ---- */
 
 uint64_t window_call_begins(const struct run *run)
@@ -86,12 +81,12 @@ struct tally {
 static void judge(struct run *run, uint64_t key, struct tally *tally)
 {
   unsigned char bytes[LONGEST_KEY];
-  uint64_t age = run->ended - run->latest[key];
-  if (age < window_of_run(run))
+  uint64_t age = run->ended - run->latest[key], window = run->configuration.options.window;
+  if (age < window)
     return;
   bool found =
       tamis_contains(run->filter, bytes, configuration_key(&run->configuration, key, bytes));
-  if (age == window_of_run(run)) {
+  if (age == window) {
     require(run, found, "a key is forgotten in its last period", key);
     return;
   }
@@ -161,7 +156,7 @@ static void fill_again(struct run *run)
 void window_forget_all(struct run *run)
 {
   for (int again = 0; again < 2; again++) {
-    window_end_periods(run, window_of_run(run) + 1);
+    window_end_periods(run, run->configuration.options.window + 1);
     for (uint64_t key = 0; key < run->all; key++)
       require(run, !run->copies[key], "a key outlives the window: a bug of this program", key);
     const tamis_stats s = stats_of(run->filter);

@@ -348,8 +348,7 @@ static void cut_short(struct source s, bool own_hash, size_t needed)
 }
 
 /* All that the trailer says is compared with what has been read; but how many keys there are, a
- * Bloom filter does not know, nor whether it refused some; and one that counts does not know it
- *       where
+ * Bloom filter does not know, nor whether it refused some; and one that counts does not know it where
  * counters are stuck.  In which period a window was saved, only its trailer says. */
 static void change_trailer(struct source s, bool own_hash, size_t end, uint64_t chance)
 {

@@ -16,25 +16,10 @@ enum { MOST_CALLS = 6, NAMES = 4 /* w, x, y, z */, NONE = NAMES };
 
 enum effect { NO_EFFECT, ADD, UNIQUE, REMOVE, HAS, COUNT };
 
-static int add(uint64_t hash)
-{
-  return tamis_add_hash(t.filter, hash);
-}
-
-static int add_unique(uint64_t hash)
-{
-  return tamis_add_unique_hash(t.filter, hash);
-}
-
 /* Adds a key of a window until the running period ends. */
 static int brief(uint64_t hash)
 {
   return tamis_add_for_hash(t.filter, hash, 0);
-}
-
-static int remove_key(uint64_t hash)
-{
-  return tamis_remove_hash(t.filter, hash);
 }
 
 static int has(uint64_t hash)
@@ -74,11 +59,12 @@ static const struct verb {
   const char *name;
   enum effect effect;
   int (*make)(uint64_t argument);
+  int (*on_hash)(tamis_filter *f, uint64_t hash); /* in place of make() */
 } verbs[] = {
-    {"add", ADD, add},
-    {"unique", UNIQUE, add_unique},
+    {"add", ADD, .on_hash = tamis_add_hash},
+    {"unique", UNIQUE, .on_hash = tamis_add_unique_hash},
     {"brief", NO_EFFECT, brief},
-    {"remove", REMOVE, remove_key},
+    {"remove", REMOVE, .on_hash = tamis_remove_hash},
     {"has", HAS, has},
     {"count", COUNT, count},
     {"batch", HAS, batch},
@@ -200,8 +186,11 @@ unsigned model_begin(const struct shape *shape)
 
 void model_run(unsigned thread)
 {
-  for (unsigned i = 0; i < n[thread]; i++)
-    calls[thread][i].result = calls[thread][i].verb->make(calls[thread][i].argument);
+  for (unsigned i = 0; i < n[thread]; i++) {
+    struct call *call = &calls[thread][i];
+    call->result = call->verb->on_hash ? call->verb->on_hash(t.filter, call->argument)
+                                       : call->verb->make(call->argument);
+  }
 }
 
 int answer(unsigned thread, unsigned call)

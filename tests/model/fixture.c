@@ -76,11 +76,6 @@ void provide_growth(void)
   growth_unlock(held);
 }
 
-static struct cuckoo_address address_of(uint64_t hash)
-{
-  return cuckoo_address(&t.geometry, hash_mix(&t.keys, hash));
-}
-
 struct bucket_pair pair_of(uint64_t hash)
 {
   return pair_find(cuckoo_generation(cuckoo(), 0), hash_mix(&t.keys, hash));
@@ -90,7 +85,7 @@ uint64_t key_at(unsigned index, unsigned lower, unsigned upper)
 {
   struct cuckoo_address address;
   do
-    address = address_of(++t.last_hash);
+    address = cuckoo_address(&t.geometry, hash_mix(&t.keys, ++t.last_hash));
   while ((index != ANY && cuckoo_address_index(&t.geometry, &address) != index) ||
          (lower != ANY && address.lower != lower) || (upper != ANY && address.upper != upper));
   return t.last_hash;

@@ -3,8 +3,7 @@
  * Included before everything else when the library is compiled for the model: what it asks of the
  * system it gets from world.cpp.  (Its atomic and plain accesses arrive there by the compiler's
  * instrumentation for ThreadSanitizer, the waiting for its stripes by the annotations that it has
- * for that, its
- * grace periods by the names of liburcu's functions, which is not linked.)
+ * for that, its grace periods by the names of liburcu's functions, which is not linked.)
  */
 #ifndef TAMIS_TESTS_MODEL_INSTEAD_H
 #define TAMIS_TESTS_MODEL_INSTEAD_H
