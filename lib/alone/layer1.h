@@ -62,11 +62,11 @@ static inline bool owner_has_name(const struct owner *owner)
 #define owned_unlock(lock, owner) ((void) (lock), (void) (owner))
 #define owned_held(lock) ((void) (lock), false)
 
-/* ---- stripe.h, except its locks and versions ---- */
+/* ---- replaces the locks and versions of stripe.h, but uses the rest of stripe.h ---- */
 
 #define TAMIS_WITHOUT_LOCKS
 
-/* As large as in base/stripe.h, because files of filters that do not grow contain locks. */
+/* Has the size of the struct in base/stripe.h: files of filters that do not grow contain locks. */
 struct lock {
   uint32_t held; /* always 0: no thread takes the lock */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: shared_file.h and live_file.h on a machine without files.  No file can be opened, so no
- * call reaches functions that need an open file.  They exist because code refers to them.
+ * Layer 1: shared_file.h and live_file.h on a machine without files.  No file can be opened, so
+ * functions that need an open file are never called: they exist only because code refers to them.
  */
 #include "base/live_file.h"
 #include "base/shared_file.h"

@@ -12,7 +12,7 @@
 /* Disables cancellation, and returns the earlier state for cancellation_restore().  The library
  * calls this before each possible cancellation point: a system call that waits, or a user's
  * function that allocates, reads or writes.  (A user's hash function runs with cancellation
- * enabled: this call takes longer than a hash.  So the function must not end the thread.) */
+ * enabled, as this call takes longer than a hash.  So hash functions must not end the thread.) */
 static inline int cancellation_disable(void)
 {
   int before;

@@ -15,11 +15,11 @@ __extension__ typedef unsigned __int128 uint128;
 
 /* FORCE_INLINE marks a function that is always inlined.  So the compiler makes special code for
  * each constant argument, such as the shape of a Bloom filter.  The functions to which the marked
- * function passes the constant are marked, too: clang inlines less than gcc does, and a real call
- * would copy the geometry's struct.  Some builds do not force the compiler to inline.  Without
- * optimisation, constants save nothing.  With coverage or AddressSanitizer, more copies of a
- * function would take long to compile.  TAMIS_ONE_COPY is defined by tests that replay races, by
- * builds for ThreadSanitizer, and by programs that want a small library (script/amalgamate). */
+ * function passes the constant are marked, too.  Otherwise clang, which inlines less than gcc does,
+ * might call them, and copy the geometry's struct.  Some builds force nothing: without
+ * optimisation, constants save nothing; with coverage or AddressSanitizer, the copies of a function
+ * take long to compile.  TAMIS_ONE_COPY is defined by tests that replay races, by builds for
+ * ThreadSanitizer, and by programs that want a small library (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -63,9 +63,9 @@ __extension__ typedef unsigned __int128 uint128;
  * same sizes everywhere, and the same geometries, which depend on the sizes. */
 #define WIDE _Alignas(8)
 
-/* Returns n, a shift count, in a whole register.  Without this function, clang 14 loads only the
- * byte of n that shifts use.  The other bytes of the register stay, so the load waits for the
- * register's old value, such as a word of the last look-up.  Look-ups took 1.6 times as long. */
+/* Returns n, a shift count, in a whole register.  Without this function, look-ups took 1.6 times as
+ * long: clang 14 loads only the byte of n that shifts use.  The other bytes of the register stay,
+ * so the load waits for the register's old value, such as a word of the last look-up. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
 #ifdef __clang__
@@ -75,8 +75,8 @@ FORCE_INLINE unsigned shift_count(unsigned n)
   return n;
 }
 
-/* The upper half of a 128-bit product.  If a caller shifts the result to the left, clang would
- * otherwise shift both halves of the product, which takes several times as long. */
+/* The upper half of a 128-bit product.  Without this function, if a caller shifts the half to the
+ * left, clang shifts both halves, which takes several times as long as a shift of one. */
 FORCE_INLINE uint64_t upper_half(uint128 product)
 {
   uint64_t upper = (uint64_t) (product >> 64);

@@ -13,10 +13,9 @@
  *
  * The add is therefore a *restartable sequence*, which ends with its only store to the shard.  The
  * thread stores the address of a descriptor in memory that it shares with the kernel.  The
- * descriptor has the addresses at which the sequence begins and ends, and a third address.  If the
- * kernel interrupts the thread in the sequence, the thread resumes at the third address, and adds
- * to a shard from 16 on.  (If the thread repeated the sequence, a debugger that takes single steps
- * would never reach the end.)
+ * descriptor says where the sequence begins and ends, and where the thread resumes if the kernel
+ * has interrupted the sequence.  A thread that resumes there adds to a shard from 16 on instead.
+ * (If the thread repeated the sequence, a debugger that takes single steps would never end it.)
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
@@ -40,8 +39,8 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
  * `first` is the counter in shard 0.  If the core has no shard, or if the kernel interrupts the
  * thread, returns false, and adds nothing.
- * (The last instruction clears the thread's pointer to the descriptor, because a plugin with the
- * descriptor might be unloaded.) */
+ * (The last instruction clears the thread's pointer to the descriptor, which is part of the library
+ * and might be unloaded with a plugin.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
@@ -83,8 +82,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Adds to one of CORE_SHARDS shards, and returns the counter's new value in that shard.  The
- * sequence and the locked add are release, as counter.add: on x86, every store is a release. */
+/* Adds to one of CORE_SHARDS shards, and returns the counter's new value in that shard.  The stores
+ * of both kinds of add are release, as counter.add requires: on x86, every store is a release. */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

@@ -60,8 +60,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Returns the lowest quota of a group and all groups above it.  Folders of the path may be absent:
- * in a container, `root` can be the group's own folder. */
+/* Returns the lowest quota of a group and all groups above it.  A group whose folder is absent sets
+ * no limit: in a container, `root` can be the group's own folder. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];

@@ -18,12 +18,12 @@
  * To show: after D, no reader uses memory that was unlinked before F.  E, C, F and D are seq_cst,
  * so they have one order.  Take a reader that finds phase p, and the step F that ends p.
  * 1.  If C comes before F, then E comes before D.  So D does not read 0 before the reader's L.
- * 2.  If C comes after F, C finds a new phase, and the reader tries again.  It then enters after F,
- * and cannot reach memory that was unlinked before F.
+ * 2.  If C comes after F, C finds a new phase, and the reader tries again.  The reader then enters
+ * after F, and cannot reach memory that was unlinked before F.
  *
- * SRCU needs two new phases.  Here one is enough, because C detects a reader that was delayed
- * between P and E.  Every wait ends: new readers use the other counter, and a phase begins only
- * when its counter is zero.  Each phase has a new number, so C detects every new phase.
+ * SRCU needs two new phases for a wait.  Here one is enough, because C detects a reader that was
+ * delayed between P and E.  Every wait ends: new readers use the other counter, and a phase begins
+ * only when its counter is zero.  Each phase has a new number, so C detects every new phase.
  *
  * Each counter is split into shards, because threads that change one word slow each other down.
  * A reader subtracts from the word to which it added, so a word is 0 once its readers have left.
@@ -49,7 +49,7 @@ struct counted_readers {
 };
 
 /* Other readers may change the counter before the waiting thread reads it.  Their changes are
- * read-modify-writes, so they continue this release sequence.
+ * read-modify-writes, so they continue the release sequence of this subtraction.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has done all its reads

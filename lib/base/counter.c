@@ -141,7 +141,7 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 {
   if (!tamis__thread_index)
     request_index();
-  /* Release, as in counter.add: each add continues the release sequences of the adds before it. */
+  /* Release, as in counter.add.  A read-modify-write continues older adds' release sequences. */
   return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_release) +
          amount;
 }

@@ -35,7 +35,7 @@ static void look_up(const tamis_filter *const *filters, size_t n, const struct h
 static void search_any(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                        bool *found)
 {
-  enum { HEAD_BYTES = 64 }; /* prefetched bytes; most heads are no larger */
+  enum { HEAD_BYTES = 64 }; /* bytes to prefetch of each head; most heads have no more */
   struct hashes hashes[2];
   for (size_t i = 0, turn = 0; i < n + EACH_BLOCK; i += EACH_BLOCK, turn = !turn) {
     if (i + 2 * EACH_BLOCK <= n)

@@ -58,8 +58,8 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
  * `common` points to values for all filters, which the kind has computed from the first filter. */
 struct each_way {
   /* Prefetches what look-ups in a block will read.  If `more` is true, also prefetches the heads of
-   * the next block.  Returns false if the filters of the block are not all alike.  `places` keeps
-   * one number for each filter, for `contains`. */
+   * the next block.  Returns false if the filters of the block are not all alike.  Writes to
+   * `places` a number for each filter, which `contains` reads. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
   /* Searches a block.  If its filters are not alike, returns false and leaves `found` undefined. */

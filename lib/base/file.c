@@ -156,7 +156,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Makes a new file, with the process's number in its name: no save removes it as a leftover. */
+/* Makes a new file.  The process's number is in its name, so no save takes it for a leftover. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];

@@ -20,9 +20,9 @@ enum {
   /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
-  /* In a batch, a key's memory is prefetched this number of keys before it is read.  A core can
-   * wait for fewer than FILTER_AHEAD cache lines at a time, so it always waits for as many as it
-   * can.  The lines are still in the first-level cache when they are read
+  /* In a batch, a key's memory is prefetched this number of keys before it is read.  The number is
+   * higher than the number of cache lines that a core can fetch at a time, so the core always waits
+   * for as many lines as it can.  The lines are still in the first-level cache when they are read
    * (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
@@ -40,7 +40,7 @@ struct filter_operations {
   /* Fetches the memory that `contains` will read.  No result depends on the fetch. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
   /* Looks a key up in n filters of any kinds.  Callers use this member of the first filter
-   * (each.h).  If the member is NULL, lib/each.c searches filter by filter. */
+   * (each.h).  If the member is NULL, base/each.c searches filter by filter. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
@@ -80,7 +80,7 @@ struct filter_kind {
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
   /* Computes the lowest fpp for `bytes` bytes, to within 1 %.  An error leaves *fpp unchanged. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
-  /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
+  /* Creates a filter.  `head` has what the filter's head will contain, except the operations.
    * Sets *out only if it returns TAMIS_OK.  If `out` is NULL, only checks the options. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head,
                 const struct refusal *why, tamis_filter **out);
@@ -143,8 +143,8 @@ struct filter_more {
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
-  /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
-   * FILTER_SECRET if it has a secret.  So calls need not read the struct for this.  NULL: the
+  /* The address of a struct filter_more, plus FILTER_OWN_HASH if the struct has a hash function,
+   * plus FILTER_SECRET if the struct has a secret: calls find out without reading it.  NULL: the
    * filter has the system's allocator and XXH3, and needs no struct. */
   WIDE const char *more;
 };

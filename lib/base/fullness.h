@@ -12,16 +12,16 @@
  *      SEARCHED is still there
  *
  * Only one call at a time makes the search on the left, under a lock: the growth stripe in a cuckoo
- * filter, the lock `opening` in a window.  If the search misses a cleared lane, the call on the
- * right finds SEARCHED or the mark.  The left call writes SEARCHED, then reads buckets; the right
- * call writes a bucket, then reads the state; all these accesses are seq_cst.  So if the search did
- * not see the cleared lane, SEARCHED had been written before the right call read the state.
+ * filter, the lock `opening` in a window.  If the search misses a cleared lane, the call that
+ * cleared the lane finds SEARCHED or the mark.  The searching call writes SEARCHED, then reads
+ * buckets; the clearing call writes a bucket, then reads the state; all these accesses are seq_cst.
+ * So if the search missed the lane, SEARCHED had been written before the state was read.
  *
  * The marks:
  *
- *    COPIES    A search has failed in a segment so empty that other searches might succeed: a
- *              few pairs of buckets have many keys, or many copies.  An add of one more copy is
- *              refused at once if the copy cannot be counted.  An add of an absent key searches.
+ *    COPIES    In a segment with much room, a search has failed: a few pairs of buckets have many
+ *              keys, or many copies.  An add of one more copy is refused at once if the copy cannot
+ *              be counted.  An add of an absent key searches, as other searches might succeed.
  *    NO_PATH   No moves make room, but the filter can grow.  An add grows it without a search.
  *    FULL      An add is refused at once.
  *
@@ -29,9 +29,9 @@
  * when a period of a window ends.  A filter counts these events (fullness_rooms), and a mark holds
  * the count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
  *
- * A segment that is nearly as full as planned also gets COPIES at first.  Each failed search adds 1
- * to the number of failures in the segment's word, and each search that finds room subtracts 2.  In
- * such a segment, a failure sets NO_PATH or FULL only when the number is at its maximum.
+ * A segment that is nearly as full as planned also gets COPIES at first, and NO_PATH or FULL only
+ * when the number of failures in its word is at its maximum.  Each failed search adds 1 to the
+ * number, and each search that finds room subtracts 2.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free.
  * In a small segment, most of which a search sees, one free lane is enough.  In a large segment,
@@ -54,7 +54,7 @@
 
 typedef _Atomic uint32_t fullness;
 
-/* How many entries have left since the mark was set.  Relaxed: only a hint when to search. */
+/* The number of entries that have left since the mark was set.  Relaxed: it is only a hint. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -159,8 +159,8 @@ static inline void fullness_reset(fullness *full)
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (If a search begins meanwhile and does not reach the cleared lane, its mark
- * does not count the lane in `vacated`, and stays although a few lanes are free.) */
+ * `buckets` buckets.  (If a search begins meanwhile and does not reach the cleared lane, the mark
+ * that it sets can stay while a few lanes are free: `vacated` does not count the lane.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;

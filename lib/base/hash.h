@@ -40,8 +40,9 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
  * (docs/internals/bloom.md has the measurement).  So code that needs groups of bits (for lines, for
  * hash strings) uses hash_spread(), or the top of a product.
  *
- * Both halves of the 128-bit product are used: the high half brings the input's high bits down, the
- * low half low bits up.  Two inputs get equal results with probability 2^-64, like random numbers.
+ * Both halves of the 128-bit product are used: high bits of the input change low bits of the high
+ * half, and low bits change high bits of the low half.  Two inputs get equal results with
+ * probability 2^-64, like random numbers.
  * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
  * Pelle Evensen's "moremur" (2019). */
 #define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)

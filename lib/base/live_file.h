@@ -31,7 +31,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
 
 /* After a restart of the machine, the file's counters may be out of date, and reserved space may be
  * lost.  Then the first process that opens the file calls `mend`, while others wait.  *boot, a word
- * in the file, identifies the machine's start after which the file was last mended. */
+ * in the file, says after which start of the machine the file was last mended. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context);
 

@@ -13,8 +13,8 @@ enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* In bytes.  A block of this size or more is not cleared by memset(), because the first access to a
  * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  The block does not come from
- * posix_memalign(), which searches for more bytes than it returns, and so cannot reuse a freed
- * block of the same size, such as the block of a split segment. */
+ * posix_memalign(), which needs a free block larger than the one it returns, and so cannot reuse a
+ * freed block of the same size, such as the block of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() does not touch memory that the kernel has just cleared, but aligns only to 16 bytes.  So
@@ -35,7 +35,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* If realloc() moves the block, its aligned part may begin elsewhere: then moves the contents. */
+/* Moves the contents if the block's aligned part begins elsewhere after realloc(). */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];

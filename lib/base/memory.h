@@ -22,7 +22,7 @@ void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size,
 
 /* As tamis__memory_allocate(), for small blocks, of which there may be millions.  The system's
  * allocator aligns such a block to 16 bytes only: alignment to 64 would cost a hundred bytes.  A
- * filter's line can then lie in two cache lines, but both are soon cached. */
+ * filter's line can then lie in two cache lines, but both are cached after a few look-ups. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
 /* Returns a larger block with the contents of `block`, and releases `block`.  The additional bytes
@@ -30,10 +30,10 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
  * be NULL, with size 0.  Large blocks from mmap() are not copied: the kernel moves their pages. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
-/* Makes a new block use small pages, so that other calls wait less at its first accesses: a huge
- * page is cleared at once, which takes 0.1 ms, or 10 ms on a virtual machine whose host has yet to
- * find the memory.  Does nothing to a block of 32 MiB or more, for which huge pages are worth the
- * wait, or to a block from a user's allocator. */
+/* Makes a new block use small pages, so that calls wait less for the first access to a page: the
+ * kernel clears a whole huge page, which takes 0.1 ms, or 10 ms on a virtual machine whose host has
+ * yet to find the memory.  Does nothing to a block of 32 MiB or more, for which huge pages are
+ * worth the wait, or to a block from a user's allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
 /* Adds `size` to the sum of a filter's bytes.  Returns false, and leaves the sum as it was, if the

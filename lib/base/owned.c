@@ -40,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* after an error, is_same() still returns true */
+    (void) tamis__shared_file_look(&file); /* if fstat() fails, `file` keeps the inode */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -86,7 +86,7 @@ static void take_out(struct owner *owner)
 /* ---- names ---- */
 
 /* A name is at least 2^62 and less than 2^63.  So a name is a valid file offset, beyond all bytes
- * that programs might lock for a file's contents. */
+ * that programs might lock to protect the contents of a file. */
 static const uint64_t name_bit = UINT64_C(1) << 62;
 
 static bool is_name(uint64_t name)

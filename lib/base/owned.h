@@ -97,8 +97,8 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 /* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees how these atomics order accesses.  To see which threads wait,
- * ThreadSanitizer and the model checker need annotations, which locks in shared files lack. */
+/* ThreadSanitizer sees how the atomics of a lock order accesses.  This annotation shows it, and the
+ * model checker, which threads wait.  Locks in shared files are not annotated. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
 /* Takes the lock.  Returns true if the last owner was killed: then the caller must mend what that

@@ -39,8 +39,8 @@ static inline size_t pages_round(size_t size)
   return (size + page_size - 1) & ~(page_size - 1);
 }
 
-/* Returns a mapping that is aligned to huge pages, or NULL.  The kernel aligns mappings to small
- * pages only, so this function maps one huge page too many, and unmaps the parts before and after
+/* Returns a mapping, if possible aligned to huge pages, or NULL.  The kernel aligns only to small
+ * pages, so this function maps one huge page too many, and unmaps the parts before and after
  * the block.  munmap() later gets `size`, and rounds it up to whole pages. */
 static inline void *pages_map(size_t size)
 {
@@ -49,7 +49,7 @@ static inline void *pages_map(size_t size)
   size_t length = pages_round(size);
   char *start =
       mmap(NULL, length + pages_huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) { /* without the extra page, the block may fit, but unaligned */
+  if (start == MAP_FAILED) { /* tries again without the extra page: unaligned */
     start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return start == MAP_FAILED ? NULL : start;
   }

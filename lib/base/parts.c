@@ -11,8 +11,8 @@ unsigned tamis__stripe_count(void)
 
 enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, BYTES_PER_SHARD = 512 };
 
-/* Returns 16 shards for each core, up to 64, or 2 shards for each core if these are more than 64.
- * (Threads that wait also own shards.  But each sum reads all shards.) */
+/* Returns 16 shards for each core, from 32 to 64 shards, or 2 for each core if these are more.
+ * (Many for each core, as threads that wait also own shards; but each sum reads all shards.) */
 static unsigned shards_of_machine(void)
 {
   unsigned usual = tamis__power_of_two_per_core(16, 32, USUAL_SHARDS);

@@ -55,7 +55,7 @@ static const int64_t idle_time = SECOND; /* after so much time without requests,
 /* After a grace period the thread looks for requests at intervals from first_look to last_look. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the longest delay of the process's end */
+static const int64_t exit_time = SECOND;    /* the process's end waits no longer than this */
 static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
 /* While the thread waits for counted readers, it sleeps for first_nap to longest_nap at a time. */
 static const int64_t first_nap = SECOND / 20000;
@@ -118,7 +118,7 @@ static struct urcu_bp_reader **registered_reader(void)
 {
 #ifdef TAMIS_INLINE_READERS
   return urcu_bp_has_sys_membarrier ? &urcu_bp_reader : &tamis__no_reader[1];
-#else /* liburcu's functions find the reader themselves: the pointer must only not be NULL */
+#else /* liburcu's functions find the reader themselves: any pointer but NULL will do */
   static char somewhere;
   static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
   return &known;
@@ -556,7 +556,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Returns true if the backlog, times `times`, is large compared with the filter and with `size`. */
+/* True if the backlog, times `times`, is large compared with the filter and a block of `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
@@ -564,7 +564,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause frees a core. */
+/* If the backlog is large, the waiting thread or a reader lacks a core, which a pause frees. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {

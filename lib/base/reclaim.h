@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: releases memory when no reader can see it any more.  The only user of liburcu (the bp
+ * Layer 1: releases memory when no reader can see it any more.  No other code uses liburcu (the bp
  * flavour, so programs need not register their threads).  reclaim.c says how this works.
  *
  *    a filter's calls                      the waiting thread            readers
@@ -21,9 +21,9 @@
  * nothing: later calls of the filter do, so only the user's calls use the user's allocator.
  *
  * Grace periods are numbered.  If n is the last one that has begun, a block that is retired now
- * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps one
- * number and two lists of blocks, which the waiting thread does not use.  (The library does not use
- * call_rcu(), which would allocate, and would end the process if it could not start its thread.)
+ * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps two lists
+ * of blocks, and the number for which one list waits.  The waiting thread uses neither list.  (The
+ * library does not use call_rcu(), which allocates, and ends the process if no thread can start.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -146,7 +146,7 @@ enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NE
  * (A section that the program itself has entered by calls of liburcu stays open.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
-/* Enters the section again, which the caller must leave as it would without the pause. */
+/* Enters the section again.  The caller must leave it later, as if there had been no pause. */
 void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */

@@ -57,7 +57,7 @@ static struct rate_text text_of_bound(double rate)
 }
 
 /* Says that no capacity is legal with this rate.  (If another field is wrong, too, the text names
- * only the capacity, which is 0.  A check with a higher capacity then names the other field.) */
+ * only the capacity, which is 0.  If that is corrected, the next check names the other field.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {

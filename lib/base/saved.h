@@ -19,9 +19,9 @@
  *               the figure `bytes` without the parts that differ between machines, so that a filter
  *               is saved to the same bytes everywhere.
  *    saves_estimates
- *               If true, the file has load, estimated_count, occupancy, and fpp_estimate, which has
- *               the precision of a float.  If false, the file lacks these figures: they follow from
- *               others by functions of libm, which differ between machines.
+ *               If true, the file has the figures load, estimated_count, occupancy, and (with the
+ *               precision of a float) fpp_estimate.  If false, the file lacks these figures, which
+ *               follow from others.
  *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
  *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
  *               filter can have this header.
@@ -42,8 +42,8 @@
 
 enum {
   SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* the most bytes of a payload and of an array's chunk */
-  SAVED_UNIT = 64,              /* each part begins at a multiple of this offset in the file */
-  SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this offset */
+  SAVED_UNIT = 64,              /* the offset of each part in the file is a multiple of this */
+  SAVED_ARRAY_ALIGNMENT = 4096, /* each array's offset is a multiple of this */
   SAVED_HEADER = 512,           /* bytes of the header */
   SAVED_GEOMETRY = 31,          /* numbers in the geometry */
   SAVED_TOTALS = 3,             /* numbers in the trailer that the kind defines */

@@ -301,7 +301,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  If m->limit has no room for another growth, takes the final size at once. */
+/* Doubles the memory.  If m->limit forbids to grow once more after that, takes the final size. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -392,7 +392,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
   int result = read_padding(r);
   m->begin = position(r);
   m->all = m->all ? m->all : size;
-  if (r->mapping) /* if r->next has the array's first bytes, the reader returns to them */
+  if (r->mapping) /* r->next may have the array's first bytes: reads these bytes again */
     go_to(r, m->begin);
   if (result == TAMIS_OK)
     result = read_chunks(r, size, m, &digest);

@@ -232,7 +232,7 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* f_blocks is 0 in a tmpfs without a limit, and in file systems without space, such as /proc. */
+/* f_blocks is 0 in a tmpfs without a limit, which has space, and in /proc and the like, without. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 {
   enum { TMPFS = 0x01021994 }; /* from linux/magic.h */

@@ -102,7 +102,7 @@ struct stripe {
   /* A figure that a filter keeps in its stripes, such as the number of lanes in use.  The figure is
    * written under the lock, and read without the lock.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
-  /* Bits 0 to 62 count the entries that have left the stripe's buckets, and never wrap round.  Bit
+  /* Bits 0 to 62 count the entries that have left the stripe's buckets: too few to wrap round.  Bit
    * 63 is set when the segment leaves the directory, after which nothing in the segment changes. */
   version_counter version;
 };
@@ -232,8 +232,8 @@ static inline bool stripe_has_left(struct stripe *stripe)
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: if the reader's acquire load of the bucket saw the entry cleared, it made the bump
- * visible.  By coherence, version_after()'s later load of the version sees the bump. */
+/* Relaxed: if the reader's acquire load of the bucket saw the entry cleared, this load made the
+ * bump visible.  By coherence, version_after()'s later load of the version sees the bump. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

@@ -18,7 +18,7 @@ void tamis__keep_loaded(void (*function)(void))
 }
 
 /* Relaxed: exit() might run while another thread unloads a plugin.  The flag only decides whether
- * the unloading thread waits any longer. */
+ * the thread that unloads the plugin goes on waiting for the library's thread. */
 static _Atomic bool exit_was_called;
 
 /* C++ ABI functions of the C library.  The handler `function` runs once: in exit(), before
@@ -34,7 +34,7 @@ static void note_exit(void *noted)
 void tamis__watch_for_exit(void)
 {
   if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
-    note_exit(&exit_was_called); /* no handler can run: each unload counts as the process's end */
+    note_exit(&exit_was_called); /* without a handler, takes each unload for the process's end */
 }
 
 void tamis__stop_watching(void)

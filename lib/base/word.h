@@ -17,7 +17,7 @@ typedef _Atomic uint64_t word;
  *                  word.put in word_store()
  *   makes visible  all that the writer did before it wrote the word.  So a key that is found was
  *                  added, and the reader sees all that the adding thread published before
- *   if weakened    with acquire, the reader would still see all that.  But without multi-copy
+ *   if weakened    with acquire, the reader still sees what the writer did.  But without multi-copy
  *                  atomicity, two readers could see two adds in opposite orders: not linearizable.
  *                  On x86-64 and on ARMv8, acquire and seq_cst loads are the same instruction
  *   checked by     mutants/plain_store (shows that it is atomic), mutants/bit_load_acquire */
@@ -40,7 +40,7 @@ static inline uint64_t word_or(word *w, uint64_t bits)
 
 /* Replaces a word that still has the value `old`.  Returns the word's value before.
  * ORDER word.change (seq_cst)
- *   pairs with     bit.load in word_load(), whose comment says why; its own load is a bit.load
+ *   pairs with     bit.load in word_load(), whose comment says why (the exchange is one, too)
  *   checked by     mutants/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {

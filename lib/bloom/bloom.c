@@ -204,8 +204,8 @@ static bool is_sampled(const struct bloom *b)
 }
 
 /* If half of the bits are set, a sample of 2^21 bits (runs of 1 line) gives the number of keys with
- * a standard deviation of 0.5 % or less.  If the sample has fewer than one set bit in 64, it
- * contains few keys, so the function takes a sample of longer runs instead. */
+ * a standard deviation of 0.5 % or less.  If the sample has fewer than one set bit in 64, the
+ * filter contains few keys, so the function takes a sample of longer runs instead. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   uint64_t bits = sample_lines(b, 1);
@@ -214,7 +214,7 @@ static uint64_t sample_bits_set(const struct bloom *b)
 
 /* Computes *bits from the counted keys, as a sample of few keys may contain no set bit.  Returns
  * false if a sample is better: with counters; if unions have brought keys, whose number is only
- * estimated; or if more than one key in a thousand may be hidden. */
+ * estimated; or if more than one key in a thousand may not be counted, as false positives. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;

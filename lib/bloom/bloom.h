@@ -176,7 +176,7 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
 }
 
 /* `keys` is the number of counted keys, and `united` is the number of keys that unions brought.
- * With counters, `keys` counts copies; `united` is the rest of the counters' sum: counting_read().
+ * With counters, `keys` counts copies, and `united` is the *rest* that counting_read() explains.
  * If removes of keys with stuck counters make the number of copies negative, `keys` is 0. */
 struct bloom_sums {
   uint64_t keys, united;
@@ -270,10 +270,10 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
 /* Returns the newest open layer.  `known` counts the layers that this process has seen open.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
- *   makes visible  to thread Q, which reads `known`: the publication of the layer, which thread P
- *                  had seen when it raised `known`
+ *   makes visible  the publication of a layer, which thread P saw before P raised `known`, to
+ *                  thread Q, which reads `known`
  *   if weakened    Q could learn of the layer from `known`, and still read words of the older layer
- *                  from before the publication.  Q misses a key there: two unique adds of it win
+ *                  from before the publication.  If Q misses a key there, two unique adds of it win
  *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
@@ -320,7 +320,7 @@ extern const struct filter_operations tamis__bloom_layered;
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: if another layer can follow, lets the first layer close when its share of the rate
- * is used up.  Some first layers are planned for a higher rate: in files of versions without
+ * is used up.  Some first layers are planned for more than this share: in files of versions without
  * layers, and at some of the word layout's lowest rates.  The filter must not be shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
@@ -335,7 +335,7 @@ uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the number of counted keys at which bloom_geometry_most_bits() bits are
- * set.  This number is above the capacity if false positives hide few keys. */
+ * set.  If false positives hide few keys, the result is above the capacity. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
 /* In capacity.c: returns how many of `keys` distinct keys are counted; the others are hidden. */
@@ -349,7 +349,7 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* Returns what a search reads of this layer, for a search of this layer only. */
+/* Returns the row of a layer (what a search reads of it), for a search of only this layer. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -443,7 +443,7 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: counts the bits of keys in an idle filter.  *marks is 0 if no word has a mark. */
+/* In save.c: counts the set bits of words, except marks.  *marks is 0 if no word has a mark. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 

@@ -80,8 +80,8 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
   return most < (double) g->most_keys ? (uint64_t) most : g->most_keys;
 }
 
-/* Sets how many keys a shard counts between checks, for all processes: 1 near the capacity.  The
- * period never gets longer, so a process with outdated counts cannot make others check too late. */
+/* Sets for all processes how many keys a shard counts between checks: 1 near the layer's
+ * capacity.  The number never grows, so a process with outdated counts delays no checks. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;
