@@ -17,8 +17,8 @@ enum {
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
   MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers, so 4 stripes do */
-  FIRST_DEPTH = SMALL(14, 4), /* of generation 0, whose largest array is copied in 0.1 ms */
-  NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
+  FIRST_DEPTH = SMALL(14, 4), /* limit in generation 0: the largest array is copied in 0.1 ms */
+  NEXT_DEPTH = SMALL(9, 5),   /* depth limit in later generations */
   SURE_DEPTH = SMALL(7, 4),   /* limit_depth() lowers no depth limit below this one */
   MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
   MIN_VARYING_BITS = 4,       /* splits leave each entry at least this many bits */
@@ -317,11 +317,11 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* The number of roots of a fixed filter, or INFINITY if segments of this size refuse keys early. */
+/* The number of roots of a fixed filter, or INFINITY if such segments cannot hold `keys`. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
-  if (g->pair_bits == 0) /* a single bucket pair: its lanes are the capacity */
+  if (g->pair_bits == 0) /* all keys have the same two buckets, and can fill all lanes */
     return keys <= lanes ? 1 : INFINITY;
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
@@ -371,10 +371,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit further than the rate requires, in two cases.  If one hash then suffices,
- * look-ups are faster.  If segments have few buckets, most bytes are headers and directory (later
- * generations have larger segments).  If the new limit excludes the uneven split, the first split
- * becomes uneven or, if the rate forbids an uneven first split, the last split. */
+/* Lowers the depth limit in two cases.  If keys need a second hash: look-ups are faster when one
+ * hash suffices.  If segments have few buckets: headers and directory take most bytes, and later
+ * generations have larger segments.  If the new limit excludes the uneven split, the first split
+ * becomes uneven or, if the rate forbids this, the last split. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -425,14 +425,14 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
   /* A generation begins with room for half as many keys as the filter has or, if its depth limit D
-   * is above 8, for 2^(7 - D) times as many.  When all its segments have split D times, it has room
-   * for at least 128 times as many.  (Joins never make it smaller than it began.) */
+   * is above 8, for 2^(7 - D) times as many keys as the filter has.  So when all segments of the
+   * generation have split D times, it has room for 2^(D - 1) times, at most 128 times, as many. */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* After many removes, so few `bits` may be planned that cuckoo_geometry_may_follow() is false. */
+  /* Adds to `bits` if cuckoo_geometry_may_follow() would be false, as may be after many removes. */
   unsigned known = cuckoo_least_bits(&g), least = cuckoo_least_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
@@ -497,7 +497,7 @@ struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
   uint64_t bits =
       put_before(of_root, own->root_shift, put_before(lower, own->pair_bits, fingerprint));
   struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* `bits` has all bits that the entry knows */
+  one_hash.needs_second_hash = false; /* the second hash is unknown: only `bits` is used */
   return cuckoo_address_of(&one_hash, (struct cuckoo_hash_string){root >> own->root_shift, bits},
                            0);
 }

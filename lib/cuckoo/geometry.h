@@ -46,7 +46,7 @@
 #include <stddef.h>
 
 enum {
-  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of all before it */
+  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of all earlier ones */
   CUCKOO_GROWING_STRIPES = 16, /* the greatest number of stripes in a segment that may split */
   CUCKOO_FIXED_STRIPES = 32,   /* the greatest number of stripes in a fixed filter's segment */
   /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
@@ -61,7 +61,7 @@ enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is un
 struct cuckoo_geometry {
   struct lane_shape shape; /* the lanes of segments whose depth is at most `uneven_at` */
   uint64_t first_roots;    /* the number of roots of the first generation */
-  /* The number of bits of root0, and of lowest bits of hash × first_roots that are not random. */
+  /* The number of bits of root0; as many lowest bits of hash × first_roots are not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* the number of bits of root after root0 (k) */
   uint8_t pair_bits;       /* the number of bits of pair (m) */
@@ -132,7 +132,7 @@ static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
-/* The bytes of a small filter's home, its only segment; if fixed, rounded up, as in saved files. */
+/* The bytes of a small filter's home; in a fixed filter they are rounded up, as in saved files. */
 static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
@@ -266,9 +266,9 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (The
- * same bits of CUCKOO_OTHER_MULTIPLIER are a fraction whose multiples spread as evenly as those of
- * the golden ratio.  So each class has its usual share of the keys of any prefix.) */
+/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (For
+ * consecutive fingerprints, these bits of the product are spread as evenly as its first bits.  So
+ * each class has its usual share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -282,7 +282,7 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 }
 
 /* The hash string from the fingerprint on, for a geometry that needs a second hash.  The second
- * hash replaces the lowest bits of hash × first_roots, which root0 and the higher bits determine.
+ * hash replaces the lowest bits of hash × first_roots, which are not random (see root0_bits).
  * Not inlined, or the compiler would compute the second hash in every look-up. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
@@ -361,15 +361,15 @@ static inline uint64_t cuckoo_lower_bucket(const struct cuckoo_geometry *g, uint
   return bucket < cuckoo_buckets(g) / 2 ? bucket : bucket ^ cuckoo_other_mask(g, fingerprint);
 }
 
-/* The address that the keys of an entry have in geometry `g`.  The entry has geometry `own`, lower
- * bucket `lower` and, from cuckoo_fingerprint(), `fingerprint`.  Only the parts of the address that
- * follow from the entry's known bits, at most 64 after root0, are valid. */
+/* The address that the keys of an entry have in geometry `g`.  The entry's geometry is `own`, its
+ * lower bucket is `lower`, and cuckoo_fingerprint() has returned `fingerprint`.  Only the parts of
+ * the address that follow from the entry's known bits, at most 64 after root0, are valid. */
 struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *own, uint64_t root,
                                         uint64_t lower, uint64_t fingerprint);
 
 /* Returns the entry that knows the first `known` bits of a fingerprint in a segment of this depth.
- * If an add would write an entry that knows fewer bits, returns that entry. */
+ * If a new entry knows fewer bits there, returns a new entry. */
 static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fingerprint,
                                     unsigned known, unsigned depth)
 {

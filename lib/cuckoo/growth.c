@@ -7,7 +7,7 @@
  *    split    Two segments of depth d + 1 replace a full segment of depth d.  Each gets the entries
  *             with one value of the next fingerprint bit, or of the class.
  *    open     A full segment is at the split limit.  A new generation takes the new keys.
- *    fold     Copies of keys have filled a segment.  They become counts (segment.h).
+ *    fold     Copies of keys have filled a segment.  Counts replace the copies (segment.h).
  *    join     Two siblings with few entries become one segment again.
  *    drop     An empty segment leaves the directory, unless the filter has one generation.
  *
@@ -21,10 +21,10 @@
  * waits for growth stripes.
  *
  * Growth stripes.  A call that splits a segment holds the segment's growth stripes.  A call that
- * joins segments or replaces an array holds those of the whole root.  (cuckoo.growth in table.h
- * says what a stripe protects.)  While a call holds one growth stripe of a segment, no other call
- * can remove the segment, or the array that leads to it, from the directory.  So the segment stays
- * alive without an RCU read section.
+ * joins segments or replaces an array holds all growth stripes of the root.  (cuckoo.growth in
+ * table.h says what a stripe protects.)  While a call holds one growth stripe of a segment, no
+ * other call can remove the segment, or the array that leads to the segment, from the directory.
+ * So the segment stays alive without an RCU read section.
  *
  * How a segment S leaves:
  *
@@ -238,8 +238,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* max_bytes had room for the split, so other calls have reserved memory since then.  If this
-   * split made them fail, fullness_count() invalidates the full marks that they have set. */
+  /* max_bytes had room when the split began, so other calls have reserved memory meanwhile.  If the
+   * split made such calls fail, fullness_count() invalidates the full marks that they have set. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -279,8 +279,8 @@ static int create_segment_locked(struct change *change)
 
 /* ---- grow ---- */
 
-/* How full a segment is after a search in it has failed.  If it is as full as planned, it has no
- * room.  In an emptier one, many keys share a few buckets, and searches elsewhere may succeed. */
+/* How full a segment is after a search in it has failed.  A segment as full as planned has no room.
+ * In an emptier segment, many keys share a few buckets, searches for other keys may succeed. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -293,9 +293,9 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
 }
 
 /* Returns true if the segment of a growable filter is too empty to split.  Returns false in the
- * target of a union: if the source has more pairs, the union fills one pair of the target after the
- * other.  (The load of `united` is relaxed: a thread that has read an entry of the union also sees
- * `united`, because word_load() makes visible all that was stored before.) */
+ * target of a union: if the source has more bucket pairs, the union fills the target's pairs one by
+ * one, so a pair may be full in a nearly empty segment.  (Relaxed: a thread that has read an entry
+ * of the union also sees `united`, as word_load() makes visible all that was stored before.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -337,9 +337,9 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* Takes a step.  If the filter has no struct cuckoo_growth, only creates this struct, unless
- * max_bytes would refuse the step.  Then the caller must try again, as other calls may now take
- * growth stripes.  `segment` is NULL if the root has none.  The caller must hold growth stripes. */
+/* Takes a step.  If the step needs a struct cuckoo_growth and none exists, only creates the struct
+ * (if max_bytes has room for both).  The caller must then try again, as other calls may now use the
+ * struct's growth stripes.  `segment` may be NULL.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && change->held.first == &change->c->first.own_growth) {
@@ -354,8 +354,8 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
 }
 
 /* Sets a full mark after all steps have failed.  The mark is FULL if a retry would fail: a limit,
- * not the allocator, refused the step, and the backlog holds no memory.  Otherwise it is NO_PATH,
- * also if a union fails in the newest generation, because an add may still open a generation. */
+ * not the allocator, refused the step, and the backlog holds no memory.  Otherwise it is NO_PATH.
+ * A union sets only NO_PATH in the newest generation, as an add may still open a generation. */
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
                          int result)
 {
@@ -414,8 +414,8 @@ static unsigned depth_to_lock(const struct bucket_pair *pair)
 }
 
 /* Makes room in the pair `full`.  The caller's read section has ended, so the segment of `full` may
- * have been released, and its memory may hold another segment.  But if the directory still leads
- * from the key to this memory, it holds the key's segment, which may grow. */
+ * have been released, and its memory may hold another segment.  This does no harm: if the directory
+ * still leads from the key to this memory, the memory holds the key's present segment. */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union)
 {
@@ -433,7 +433,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
   return result;
 }
 
-/* Takes a step towards `depth`.  Returns false at this depth, at a limit, or if the step fails. */
+/* Takes a step towards `depth`.  Returns false if `depth` or a limit is reached, or on failure. */
 static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   unsigned limit = generation_split_limit(generation);

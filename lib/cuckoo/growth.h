@@ -45,8 +45,8 @@ struct change {
   struct retired *segments;
   struct directory_array *array;
   unsigned bits;  /* the k of `array` (directory.h) */
-  uint32_t rooms; /* c->rooms before this change, plus the additions of this change; a full mark
-                     with this number is valid until another call adds to c->rooms */
+  uint32_t rooms; /* for full marks: c->rooms as the change began, plus its own additions; if
+                     another call adds to c->rooms, the marks become invalid */
 };
 
 /* Takes the growth stripes of the segment that has this depth and index.  For depth 0, takes all

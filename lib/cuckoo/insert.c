@@ -379,7 +379,7 @@ STRAIGHT(fixed, false)
 
 /* ---- the operations, for one hash and for a group ---- */
 
-/* Fetches a group's lines for writing if the thread's last add of a group wrote (plain ones do). */
+/* Prefetches a group's cache lines: for writing if the last add of the thread's last group wrote. */
 #define CALLS(call, sort)                                                                    \
   int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \
   {                                                                                          \

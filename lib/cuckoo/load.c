@@ -63,7 +63,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 {
   struct image_table table = {
       .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
-  /* No spare room with a limit: a filter that was saved at its limit must fit again. */
+  /* With max_bytes, allocates no spare room: a filter that was saved at its limit must fit. */
   const bool spare = l->saved->options.max_bytes == 0;
   return tamis__segment_load_copies(l->c, segment, l->r, &table, spare, &l->totals[TOTAL_COPIES]);
 }

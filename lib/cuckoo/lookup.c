@@ -11,9 +11,9 @@
  *     again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the segment was
  *     marked as having left, or (on the *general path*, search()) the directory changed.
  *
- *     Hit: takes effect when the look-up reads the word of the entry or, if the segment left the
- *     directory before, when the segment left.  The segment left during the look-up, because the
- *     look-up had read the root's word before.
+ *     Hit: takes effect when the look-up reads the word of the entry or, if the segment has left
+ *     the directory by then, when the segment left.  The segment left during the look-up, because
+ *     the look-up had found it in the directory.
  *
  *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
  *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (The look-up

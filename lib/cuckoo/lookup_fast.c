@@ -105,7 +105,7 @@ CALLS(fixed)
 
 /* ---- batches of look-ups ---- */
 
-/* The number of keys in a group.  Step by step for all takes fewer registers than key by key. */
+/* The keys in a group.  A loop for each step takes fewer registers than one loop for all steps. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,

@@ -4,8 +4,8 @@
  *
  * Some are for one *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
  * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
- * filter that opens a second generation gets the operations of `any`.  A call that has just read
- * the operations of `growable` runs their function, which then calls the general path (lookup.c).
+ * filter that opens a second generation gets the operations of `any`.  A call that has just
+ * read the pointer to the old operations runs one of them, which then takes the general path.
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
@@ -45,7 +45,7 @@ extern const struct filter_operations tamis__cuckoo_any;
 /* Removes one copy of a key with this mixed hash. */
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
-/* The number of copies of a key; for count_many(), of each of n <= FILTER_GROUP keys. */
+/* The number of copies of a key or, in counts[], of each of n <= FILTER_GROUP keys. */
 uint64_t tamis__cuckoo_count(const tamis_filter *f, uint64_t hash);
 void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                               uint64_t *counts);

@@ -20,9 +20,9 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* Returns true if the caller should check whether the segment can join: the bucket's stripe has few
- * entries.  If a stripe has many lanes, the check is due only when a multiple of 8 of them are
- * used.  The callers of this function and of the next two must hold the pair's stripes. */
+/* Returns true if the bucket's stripe has so few entries that the caller should check whether the
+ * segment can join.  If stripes have many lanes, returns true only if a multiple of 8 are in use.
+ * The callers of this function and of the next two must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -90,7 +90,7 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
   enum reader_pause pause = tamis__reader_pause(true);
   tamis__snapshot_release_notes(c, notes);
   tamis__reader_resume(pause);
-  if (sparse->segment) { /* find it again: it may have been released while the reader paused */
+  if (sparse->segment) { /* the segment may have been released in the pause: find it again */
     sparse->own_value = directory_at(sparse->generation, pair_index(sparse));
     sparse->segment = directory_segment(sparse->own_value);
   }
@@ -125,7 +125,7 @@ static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *spar
 {
   if (may)
     tamis__shrink(c, sparse);
-  else if (cuckoo_has_growth(c)) /* then there is a backlog to drain */
+  else if (cuckoo_has_growth(c)) /* a filter without growth has no backlog */
     (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
 }
 

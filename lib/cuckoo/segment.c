@@ -6,7 +6,7 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if fewer fit in max_bytes, retiring one hurries the backlog */ };
+enum { SCARCE_SEGMENTS = 16 /* if max_bytes has room for fewer, the backlog hurries */ };
 
 /* ---- memory of duplicate counts ---- */
 
@@ -43,8 +43,8 @@ static struct counts_memory memory_of(struct request *request)
   return (struct counts_memory){fits, allocate, release, request};
 }
 
-/* Releases the counts without a grace period.  No other call can use them, because calls use counts
- * only under the stripes of a segment that has not left, or under the segment's growth stripe. */
+/* Releases the counts without a grace period.  No other call can use them: calls use counts only
+ * while they hold a stripe of a segment in the directory, or the segment's growth stripe. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct request request = {.c = c};
@@ -178,7 +178,7 @@ void tamis__wait_outside(struct lock *lock, bool inside)
 /* The increment is relaxed, because the call is in a read section, for which a grace period waits.
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
- *   makes visible  that the call no longer uses the segment, if this has left
+ *   makes visible  that the call no longer uses the segment, which may have left
  *   if weakened    tamis__segment_in_use() could return false, and the backlog release the segment,
  *                  while the call still unlocks a stripe
  *   checked by     mutants/waiting_ends_relaxed */
@@ -225,7 +225,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* Slots and the home are reused without a release, so TSan must forget their stripes here. */
+  /* The memory of slots and of the home stays allocated, so TSan must forget their stripes here. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)

@@ -136,7 +136,7 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
  * approximate number of lanes that copies have taken. */
 enum { COUNTS_COPIES = 1 << 30 };
 
-/* Returns true if the segment counts copies.  Relaxed, as it is no error if a copy takes a lane. */
+/* Returns true if the segment counts copies.  (Relaxed: it does no harm if a copy takes a lane.) */
 static inline bool segment_counts_copies(const struct segment *segment)
 {
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
@@ -155,7 +155,7 @@ static inline bool segment_may_fold(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) != COUNTS_COPIES;
 }
 
-/* Returns true if new segments count copies.  Relaxed: see segment_counts_copies(). */
+/* Returns true if new segments count copies.  (Relaxed, as in segment_counts_copies().) */
 static inline bool filter_counts_copies(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
@@ -172,7 +172,7 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 void tamis__note_copy_in_lane(struct segment *segment);
 
 /* Returns true if the segment should be folded, not split: copies take more lanes than false
- * positives would.  (Segments fill up together, so a few copies could otherwise make all split.) */
+ * positives would.  (Otherwise a few copies could split all segments, which fill up together.) */
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
 /* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused; a later

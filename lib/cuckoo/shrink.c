@@ -36,7 +36,7 @@ static bool siblings_at(const struct generation *generation, uint64_t index, uns
   return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
 }
 
-/* Whether siblings could join without `less` of their entries.  `g` is the parent's geometry. */
+/* Whether siblings could join if they had `less` fewer entries.  `g` is the parent's geometry. */
 static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
                       uint64_t less)
 {
@@ -122,7 +122,7 @@ static void drop_locked(struct change *change, struct segment *segment)
 
 /* ---- halving an array ---- */
 
-/* Returns true if a segment is too deep for a smaller array.  Usually an early entry shows it. */
+/* Returns true if a segment is too deep for a smaller array.  The loop usually ends early. */
 static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
                       unsigned bits)
 {
@@ -218,7 +218,7 @@ void tamis__shrink_late(struct cuckoo *c)
     return;
   for (unsigned i = cuckoo_generations(c); i-- > 0;) {
     struct generation *generation = cuckoo_generation(c, i);
-    struct segment_cursor cursor = {0}; /* after a join, its index may be inside a segment */
+    struct segment_cursor cursor = {0}; /* after a join, it may stand inside a segment */
     struct segment *segment;
     do {
       reader_token token = reader_enter();

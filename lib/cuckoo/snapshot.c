@@ -45,13 +45,13 @@
  * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  The user
  * removes the noted keys from L, and each key remains as it was when it became final.
  *
- *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions: an add of a final
- *       key, as no copy contains the new entry; and a remove that takes a copied entry, so that
- *       its key is noted or is final.  Other calls do not change the known bits of copied
- *       entries: moves, folds and splits keep them, and joins are put off.
+ *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions.  (a) An add of a
+ *       final key: no copy contains the new entry.  (b) A remove that takes a copied entry: its
+ *       key is noted or is final.  Other calls do not change the known bits of copied entries:
+ *       moves, folds and splits keep them, and joins are put off.
  *
- *    3. So D(v) is d(v) with these removes and these adds undone.  Undone removes do not lower
- *       D(v).  If no key that begins with v is final, there are no such adds: D(v) >= d(v) >= 0.
+ *    3. So D(v) is d(v) with the adds (a) and the removes (b) undone.  Undone removes do not lower
+ *       D(v).  If no key that begins with v is final, there are no adds (a): D(v) >= d(v) >= 0.
  *       If all such keys are final, D(v) has not changed since the last one became final.  If only
  *       some are final, v is too short to select a directory index of the generation in which they
  *       became final.  All entries of this generation and of later ones know more bits than v has

@@ -18,7 +18,7 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer are returned only after the last piece */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes wait for the last piece */
 
 /* A removed key that a snapshot has noted: an element of a list. */
 struct snapshot_note {
@@ -35,7 +35,7 @@ struct snapshot_piece {
   unsigned depth;
   const uint64_t *words;
   uint64_t entries;
-  /* The duplicate counts of all lanes in use, or NULL if no lane has one. */
+  /* The duplicate counts of all lanes in use, or NULL if no lane has a count. */
   const struct table_counts *duplicates;
   uint32_t copying;                    /* the value of segment->copying */
   uint32_t used[CUCKOO_FIXED_STRIPES]; /* the number of lanes in use of each stripe */

@@ -136,7 +136,7 @@ struct generation {
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
   /* LOCK cuckoo.own_growth (order 1): in the first generation, replaces cuckoo.growth until there
-   * is a struct cuckoo_growth; held like cuckoo.growth, and while this struct is created. */
+   * is a struct cuckoo_growth; held like cuckoo.growth, and while the struct is created. */
   struct lock own_growth;
   uint8_t counter_mask; /* the number of shards, minus 1 */
   uint8_t number;       /* 0 for the first generation, 1 for the second, and so on */
@@ -173,9 +173,9 @@ struct cuckoo_growth {
    * while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
   struct cuckoo_geometry after;    /* geometry of generation 0's segments after the uneven split */
-  _Atomic uint64_t after_segments; /* the number of these segments */
+  _Atomic uint64_t after_segments; /* the number of segments with this geometry */
   _Atomic uint64_t splits, joins;
-  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a call may see this late */
+  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: calls may see the value late */
   _Atomic bool united;  /* a union has begun: see is_skewed() in growth.c */
   /* The rate that unions have added beyond the plan (unite_plan.c).  It changes under `opening`. */
   _Atomic double excess;
@@ -203,7 +203,7 @@ struct cuckoo {
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
-  unsigned char cleared_bits; /* the allocator zeroes blocks of >= 2^cleared_bits bytes; 0: none */
+  unsigned char cleared_bits; /* blocks of >= 2^cleared_bits bytes come zeroed; 0: no blocks do */
   _Atomic bool counts_copies; /* new segments count copies: see segment.h */
   bool has_home;
   struct generation first; /* last, because data of the generation follow */
@@ -340,8 +340,8 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The number of shards of a generation's counters.  This number suits one segment at each root, so
- * that a new generation stays small.  A later generation has at most 16 shards, that is 1 KiB. */
+/* The number of shards of a generation's counters, as if each root had only one segment, so that a
+ * new generation is small.  A later generation has at most 16 shards, which take 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
   unsigned shards = tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
@@ -519,7 +519,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Returns true if a copy that finds no free lane and cannot be counted gets no search for room. */
+/* Returns true if no room is searched for a copy that finds no free lane and cannot be counted. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

@@ -230,7 +230,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
       return result;
     if (cuckoo_generations(u->into) != n)
       continue;
-    if (u->into->growable && number >= n) /* if number < n, e knows too few bits */
+    if (u->into->growable && number >= n) /* if number < n, e knows too few bits for a new one */
       result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
     if (result != TAMIS_OK)
       return result;

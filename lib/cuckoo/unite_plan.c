@@ -84,7 +84,7 @@ static bool has_all_roots(const struct generation *generation)
  * first segment to become full has the larger class.) */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
-  const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its part of the keys: 2 - sqrt(2) */
+  const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* part of all keys: 2 - sqrt(2) */
   const struct cuckoo_geometry after = cuckoo_geometry_after(before);
   const bool uneven = depth > before->uneven_at;
   double keys = cuckoo_geometry_full_keys(uneven ? &after : before);
@@ -102,7 +102,7 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j,
   double entries = plan->before[j] + plan->taken[j];
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a mere copy has room */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a copy of that generation has room */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
@@ -128,7 +128,7 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* How much `rate`, of `more` entries added to `keys` keys, exceeds the share of these entries. */
+/* By how much `rate`, the rate of `more` entries added to `keys` keys, exceeds their share. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
@@ -244,7 +244,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
   struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
-  int result = tamis__growth_provide(into); /* which holds the excess and the lock `opening` */
+  int result = tamis__growth_provide(into); /* for the excess and the lock `opening` */
   growth_unlock(held);
   if (result != TAMIS_OK)
     return result;

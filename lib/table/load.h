@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* A fixed table is planned so that only 1 seed in 10^9 makes it refuse a key below its capacity.
- * Half of this probability, load_early, is for low load factors, half for overfull buckets. */
+ * A low load factor and overfull buckets (load.c) each do so with probability load_early. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */
