@@ -45,10 +45,10 @@
  * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`),
  *     searches them all, and fills its gaps in layer n.  If its OR has set no bit in the last gap,
  *     the key is present, and the call returns TAMIS_PRESENT.  If the OR has set a bit there, the
- *     call reads the number of layers again:
+ *     call reads the number of layers again.  If this number is
  *
  *        still n     the call has won
- *        more        the call is *late*.  It searches only the layers above n, since in layer n it
+ *        above n     the call is *late*.  It searches only the layers above n, since in layer n it
  *                    would find its own bits.  If none of these layers has the key, it fills its
  *                    gaps in the newest layer, even if that is full, and decides in the same way.
  *                    So a late call needs no room and no memory

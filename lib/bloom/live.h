@@ -22,7 +22,7 @@
  *     is fixed, FULL.  Each process finds out how full an open layer is when it counts keys.  All
  *     processes check after the same number of keys, and at each key once any of them has found the
  *     layer NEAR its end.  A refused or a *late* call ([B] in layers.c) counts no key, so it reads
- *     the state instead (learn_live()).  Otherwise each such call would set bits in a closed layer.
+ *     the state instead (learn_live()).  Without that, it would set bits in a layer that is closed.
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
  *     from the beginning.  A process that needs the layer reserves its space, which changes nothing

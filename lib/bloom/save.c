@@ -10,14 +10,14 @@
  *     the key's bits, unless other keys have set all of them, which makes the key a false positive.
  *
  *     The save reads the count of keys before the words.  An add sets a key's bits before it counts
- *     the key, and a save that reads the count sees these bits (ORDER counter.sum).  So every
- *     counted key is in the snapshot, and the loaded filter refuses no key before it has `capacity`
- *     keys.  The load of a fixed filter estimates from the bits how many other keys the snapshot
- *     has, and lowers the limit of the loaded filter by this number.
+ *     the key.  So if the count includes the key, the save reads these bits (ORDER counter.sum).
+ *     Every counted key is in the snapshot, and the loaded filter refuses no key before it has
+ *     `capacity` keys.  The load of a fixed filter estimates from the bits how many uncounted keys
+ *     the snapshot has, and lowers the limit of the loaded filter by this number.
  *
  *     Before all else, the save reads whether the filter is full.  If it is not, the save omits the
- *     marks in words (word_layout.h): refused calls set them after the save began.  If the filter
- *     is full, the save keeps the marks, so refused keys stay refused.
+ *     marks in words (word_layout.h), which come from calls refused after the save began.  If the
+ *     filter is full, the save keeps the marks, so refused keys stay refused.
  */
 #include "bloom/bloom.h"
 

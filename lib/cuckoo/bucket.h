@@ -76,10 +76,10 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
  * excludes lanes in which `differs` has the highest bit: the entry differs in that bit, or the lane
  * is empty.
  *
- * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
- * unknown, so the value in the next lane is even.  An even value borrows only if it is 0, whether 1
- * or 2 is subtracted.  If entries do not age, only the lowest lane in the result is certain to
- * match. */
+ * A lane that borrows takes 1 from the next lane, besides the 1 that is subtracted there.  If
+ * entries age, this changes no result: bit 0 of every lane is unknown, so the next lane's value is
+ * even, and borrows only if it is 0, whether 1 or 2 is subtracted.  If entries do not age, only the
+ * lowest lane in the result is certain to match. */
 FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;

@@ -147,7 +147,7 @@ void tamis__generation_use_block(struct cuckoo *c, void *block)
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
     if (SMALL(false, true))
-      tamis__segment_init(g, segment); /* normal builds skip this: zeroed memory is valid */
+      tamis__segment_init(g, segment); /* not in normal builds: zeroed memory is valid */
     /* As the depth is 0, the value is the address.  (To read the depth would touch a new page.) */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
