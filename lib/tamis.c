@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions on a whole filter.  Each checks its arguments, and calls the
- * filter's kind.
+ * Layer 3: the public functions on a whole filter.  Each checks its arguments, and calls a
+ * function of the filter's kind.
  */
 #include "base/cancel.h"
 #include "base/filter.h"
@@ -155,7 +155,7 @@ static int check_allocator(const struct refusal *why, const tamis_allocator *a)
                        a->allocate ? "release" : "allocate");
 }
 
-/* Checks the options that mean the same to all kinds, except the rate. */
+/* Checks the options that mean the same to all kinds, except the rate and the capacity. */
 static int check_fields(const struct refusal *why, const tamis_options *o)
 {
   if (!tamis__find_kind(o->kind, false))
@@ -194,7 +194,7 @@ static int check_capacity(const struct refusal *why, const tamis_options *o)
   return o->capacity ? TAMIS_OK : tamis__refuse_capacity(why, o, kind_for(o)->bytes_for);
 }
 
-/* Reads options, and checks those that mean the same to all kinds, including the rate. */
+/* Reads options, and checks all of them that mean the same to all kinds. */
 static int read_options(const struct refusal *why, const tamis_options *options,
                         tamis_options *known)
 {

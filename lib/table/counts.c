@@ -140,7 +140,7 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
 }
 
 /* Returns true if a block can be encoded in place.  If the counts come from the block itself, it is
- * first copied to the stack, so it must be small.  (With counts below 2^7, it is.) */
+ * first copied to the stack, so it must be small.  (It is small if all counts are below 2^7.) */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -167,7 +167,7 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Encodes the counts: in the old block if they fit and a new block would not be much better. */
+/* Encodes the counts: in the old block if they fit and a new one would not be much smaller. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare)
 {
@@ -203,7 +203,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Returns true if exceptions are so few that room for more takes fewer bytes than wider codes. */
+/* Returns true if exceptions are so few that room for more costs less than wider codes would. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;

@@ -85,8 +85,8 @@ static inline size_t counts_positions(const struct table_counts *d)
   return buckets * d->lanes;
 }
 
-/* The counts to encode in a block.  The encoder reads a few at a time, because all counts would not
- * fit on a small stack.  The count of lane l of the block's bucket b has index b * lanes + l. */
+/* The counts to encode in a block.  The encoder reads a few at a time, because the whole block's
+ * would not fit on a small stack.  The count of lane l of its bucket b has index b * lanes + l. */
 struct counts_source {
   /* all counts, by index; NULL: the counts are in the other members */
   const uint64_t *array;

@@ -18,13 +18,13 @@
 #include "table/plane.h"
 
 enum {
-  /* A block of counts.  Its four `meanings`: the table's number, its first word's index, 0, 0. */
+  /* A block of counts.  Its four `meanings`: the table's number, the first word's index, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),        /* the number of words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* most numbers in one block of a row (a list of them) */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* a row of numbers has at most so many in a block */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
-  /* The most bytes of a count in a block, where its number of skipped lanes has at most 3 bytes. */
+  /* The most bytes of a count in a block: at most 3 bytes say how many lanes the count skips. */
   IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 
@@ -118,7 +118,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes that were read last are not a valid count */
 };
 
-/* Reads from byte `from` on.  `next` is the value of counts->next when counts->size was `from`. */
+/* Reads from byte `from` on.  `next` is what counts->next was when counts->size was `from`. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -141,7 +141,7 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
 }
 
 /* Reads all counts.  For each block of `lanes` lanes in which a lane has a count, calls `give` with
- * the number of its first lane and an array of its lanes' counts, which `give` may change. */
+ * the number of the block's first lane and an array of the counts, which `give` may change. */
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);

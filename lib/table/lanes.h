@@ -27,7 +27,7 @@ enum { LANE_MAX_WIDTH = 32 };
 struct lane_shape {
   uint8_t width;       /* w: bits of a lane */
   uint8_t lanes;       /* b: lanes in a word */
-  uint8_t shift;       /* 64 - w: a right shift that moves the upper w bits of a word to lane 0 */
+  uint8_t shift;       /* 64 - w: shifts the upper w bits of a word right to lane 0 */
   bool ages;           /* entries have a marker and an age: cuckoo/bucket.h */
   uint16_t reciprocal; /* 2^16 / w, rounded up: if n < 2^6, then n * reciprocal >> 16 is n / w */
   uint64_t low, high;  /* the lowest and the highest bit of each lane */
@@ -100,10 +100,10 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The set of lanes that are not 0.  `units` has one bit in each lane; the bits below it are
- * ignored.  `below` masks the bits from this one up to the second highest.  If a lane of `value`
- * has any bit of this mask, adding `below` carries into the lane's highest bit.  No carry leaves a
- * lane, because `below` excludes the highest bits. */
+/* The set of lanes that are not 0.  `units` has one bit in each lane, its *unit*.  The bits below
+ * the unit are ignored.  `below` masks the bits from the unit up to the lane's second highest bit.
+ * If a lane of `value` has a bit of this mask, adding `below` carries into the lane's highest bit.
+ * No carry leaves a lane, because `below` excludes the highest bits. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;

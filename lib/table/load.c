@@ -33,14 +33,15 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
 }
 
 /* A set of buckets is overfull if it gets more keys than it has lanes, however empty the other
- * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, with mean m.  A
- * key has both buckets in a given set of i lower and j upper buckets with probability ij / M^2, and
- * k = (i + j) b + 1 keys are too many for the set.  A union bound over all sets of buckets and of k
- * keys limits the expected number of overfull sets to the sum over i and j of (C: binomials)
+ * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, m on average.  A
+ * set of i lower and j upper buckets has both buckets of a key with probability ij / M^2, and is
+ * overfull with k = (i + j) b + 1 keys.  A union bound over all such sets, and all sets of k keys,
+ * limits the expected number of overfull sets to the sum over i and j of
  *
  *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  where the mean of C(n, k) is at most m^k / k!
  *
- * i and j are at most FEW, because the measured load factors include the effect of larger sets. */
+ * C(n, k) is the binomial coefficient.  Both i and j are at most FEW, because the measured load
+ * factors include the effect of larger sets. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean)
 {
   enum { FEW = 3 };

@@ -21,8 +21,8 @@ struct plane_size {
   uint32_t lanes; /* lanes in a bucket */
 };
 
-/* Returns the counts, or NULL.  Relaxed, like the stores of the pointer, because the plane's lock
- * orders all uses of the struct.
+/* Returns the counts, or NULL.  The load is relaxed, like the stores of the pointer, because the
+ * plane's lock orders all uses of the struct.
  *
  * A caller that holds only the lock of a bucket may only compare the pointer with NULL.  If a lane
  * of the bucket has a count, the pointer is not NULL: the count was set under the bucket's lock,

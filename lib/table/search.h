@@ -26,11 +26,11 @@
 enum {
   /* With more, a search would find room more often, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* How many steps a thorough search goes beyond its breadth-first search (one step if buckets have
-   * more than SEARCH_FEW_LANES lanes).  More steps would need much stack. */
+  /* How many steps a thorough search adds to its search in breadth.  It adds only one step if
+   * buckets have more than SEARCH_FEW_LANES lanes.  More steps would need much stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
-  /* Longer paths are rare: with two lanes in a bucket, 512 buckets give paths of 8 moves. */
+  /* Longer paths are rare: if buckets have two lanes, a search of 512 finds paths of 8 moves. */
   SEARCH_MOST_MOVES = 16
 };
 
@@ -42,8 +42,8 @@ struct searched {
   bool thorough;         /* if the search in breadth fails, search on in depth */
 };
 
-/* The functions that differ between kinds of tables.  Each kind passes a constant of this type, so
- * the compiler makes separate code for each kind. */
+/* The functions that differ between kinds of tables.  Each kind passes a constant of this type
+ * to the search, so the compiler makes separate code for each kind. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
@@ -75,7 +75,7 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* as search_trace() read it; in a window, an add may renew its stamp later */
+  uint32_t entry; /* as search_trace() read it; in a window, an add may renew the stamp later */
   unsigned lane;  /* lane of the bucket `from` */
 };
 
@@ -119,7 +119,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth from each bucket whose entries were not all followed: from `first` on. */
+/* Searches in depth from bucket number `first` on: these buckets' entries were not all followed. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -133,7 +133,7 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
 
 /* Follows the entries of bucket number `at`, which is full, and records the buckets that they lead
  * to, until one has an empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (The
- * processor predicts that the loop continues, and fetches the next bucket while it waits.) */
+ * processor predicts that the loop continues, so it fetches several buckets at the same time.) */
 FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
                                struct search *search, unsigned at, unsigned limit)
 {

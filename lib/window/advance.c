@@ -18,8 +18,8 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Opens a smaller layer if the newest one is too large for the keys that are present now, and also
- * for those at the end of the previous period. */
+/* Opens a smaller layer if the newest one is too large both for the keys that are present now and
+ * for those that were present at the end of the previous period. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -37,7 +37,7 @@ static void end_one(struct window *w)
   let_layers_leave(w, &swept);
 }
 
-/* Ends `n` periods at once, where `n` is at most G (steps 7 to 9 in table.h). */
+/* Ends n periods at once (steps 7 to 9 in table.h), at most G, the past periods of the window. */
 static void jump(struct window *w, unsigned n)
 {
   struct window_swept swept = {.n = 0};
@@ -58,8 +58,8 @@ static void give_number(struct window *w, uint64_t number)
   numbers_store(&w->state->numbers, epoch_numbers(epoch_read(&w->state->epoch), number));
 }
 
-/* Ends n periods.  If n is above G + 1, ends only G + 1 of them, which forgets all keys, and gives
- * the new period the number that it would have if all n had ended. */
+/* Ends n periods.  If n is above G + 1 (G: the window's past periods), ends only G + 1 of them,
+ * which forgets all keys.  The new period gets the number that it would have if all n had ended. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

@@ -127,8 +127,8 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
   return s->lane.low * (fingerprint | dead);
 }
 
-/* Returns 0 if no lane has the fingerprint and a live stamp.  `pattern` has the fingerprint and the
- * dead stamp in each lane.  Bits above the lanes are ignored.
+/* Returns a number other than 0 if a lane has the fingerprint and a live stamp.  `pattern` has the
+ * fingerprint and the dead stamp in each lane.  Bits above the lanes are ignored.
  *
  * 1. In a lane with the fingerprint and a live stamp, the xor with the pattern leaves 0 in the bits
  *    of the fingerprint, and 1 to 2^e - 1 in those of the stamp.  Subtracting 1 leaves the
@@ -140,9 +140,9 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
  *    look-up would miss it.  So of the lanes of a key's two buckets only one may have a given
  *    fingerprint, live or dead.
  *
- * The result may also include a lane whose fingerprint differs from the key's in the lowest bit, if
- * the lane has the dead stamp or follows a lane of case 3.  Such a lane matches this fingerprint
- * instead of its own, so the false-positive rate is no higher. */
+ * The result is also not 0 if a lane's fingerprint differs from the key's in the lowest bit, and
+ * the lane has the dead stamp or follows a lane of case 3.  Such a lane matches the key's
+ * fingerprint instead of its own, so the false-positive rate is no higher. */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)
 {

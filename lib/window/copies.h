@@ -12,7 +12,7 @@
  * A thread that reads or changes the count of a lane holds the stripe of the lane's bucket.  The
  * thread also takes the plane's lock, because a block of counts serves lanes of several stripes.
  *
- * Calls allocate and release the memory of counts under these locks, as in a cuckoo filter.
+ * A call holds these locks while it allocates or releases the memory of a count.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -55,7 +55,7 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* The number of further copies of the entry in a lane. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Sets the number of further copies of an entry.  A larger number may be refused, without effect.
+/* Sets the number of further copies of an entry.  A refused increase changes nothing.
  *   Errors  TAMIS_EFULL: the number is not below saved_most_copies, or max_bytes is reached;
  *           TAMIS_ENOMEM */
 int tamis__window_set_further(struct window *w, const struct window_layer *layer,

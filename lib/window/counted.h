@@ -18,21 +18,21 @@
  * shared.h, hold for both.  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
- *     same count: a call that changes either lane holds both stripes, and mends a stripe when it
- *     takes the stripe over.  Mending also counts the further copies of the stripe's entries again.
- *     By its one store, a killed call has either added or removed its copy, or changed nothing.
+ *     same count, because a call that changes either lane holds both stripes, and a call that takes
+ *     a stripe over mends it first.  Mending also counts the further copies of the stripe's entries
+ *     again.  A killed call has added or removed its copy by its one store, or changed nothing.
  *
  * [V] Room.  A remove makes room, but cannot change the marks of full segments (base/fullness.h) in
  *     other processes.  So each stripe counts how many of its lanes were cleared.  A mark is valid
- *     only while the sum of these counts stays about the same (rooms.h).
+ *     only until enough lanes were cleared to make another search worth while (rooms.h).
  *
  * [W] After a power failure, the words of the file stay, and a checkpoint adds only entries that
  *     the words lack.  So the checkpoint may undo a remove that came after it.  But it changes no
  *     count in the words: each entry there is at least as new as the last call of tamis_sync that
  *     has returned, because this call has written the entry's page.
  *
- * The dead stamp is not 0, although a key could then have one more copy: an empty lane would match
- * a key with fingerprint 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
+ * If 0 were the dead stamp, a key could have one more copy.  But an empty lane would then match a
+ * key with fingerprint 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
  */
 #ifndef TAMIS_LIB_WINDOW_COUNTED_H
 #define TAMIS_LIB_WINDOW_COUNTED_H

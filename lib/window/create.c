@@ -35,7 +35,7 @@ struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigne
   return s;
 }
 
-/* The size of stripes, shards and state in bytes; if `copies`, the planes are included. */
+/* The bytes of stripes, shards and state and, if `copies` is true, of planes. */
 static uint64_t bytes_of(const struct window_sizes *s, bool copies)
 {
   return s->stripes * sizeof(struct window_stripe) + s->shards * sizeof(struct counter_shard) +

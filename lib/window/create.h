@@ -23,7 +23,7 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  uint64_t cleared_from; /* as in tamis_options; 0 if the user gives no allocator */
+  uint64_t cleared_from; /* from tamis_options; 0 if the user gives no allocator */
   word *words; /* the first layer's words, which the filter will own; NULL: it allocates them */
   /* The parts of a shared filter in its file.  `words` then also points into the file, and the
    * filter does not own the words.  NULL: the filter allocates its parts. */

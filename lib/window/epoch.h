@@ -13,8 +13,8 @@
  *
  * If a thread reads the same word twice, no period has ended in between, no layer was opened, and
  * none has left.  The fields are wide enough for that: the period has 36 bits, and `changes` has
- * 13.  Within one period at most 63 layers leave, and some 60 are opened: each is twice as large as
- * the one before it (except one at the end of a period), so more would exceed any memory.
+ * 13.  Within one period at most 63 layers leave, and some 60 are opened.  More would exceed any
+ * memory, as each is twice as large as the one before it (except one at the end of a period).
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -155,8 +155,8 @@ static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, uns
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* Returns the greatest age, counted back from `epoch`, of keys that the running jump keeps, or
- * `periods` if no jump runs.  (Keys of age 0 stay even if `numbers` is wrong.) */
+/* Returns the greatest age of keys that the running jump keeps, or `periods` if no jump runs.  Ages
+ * count from the period of `epoch`.  (Keys of age 0 stay even if `numbers` is wrong.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;

@@ -77,8 +77,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Moves the count of an entry to the free lane `to`.  If to->entry is not 0, it is a dead entry,
- * whose own count is lost.  The caller must hold the stripes of both buckets. */
+/* Moves the count of an entry to the free lane `to`.  If a dead entry is there (to->entry is not
+ * 0), its own count is lost.  The caller must hold the stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {
@@ -96,7 +96,7 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
 }
 
 /* Counts a moved entry and its further copies in the target's stripe instead of the source's.  If
- * `taken`, a dead entry in the target lane counts there already.  The caller holds both stripes. */
+ * `taken`, the target lane is counted already, for a dead entry.  The caller holds both stripes. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -167,7 +167,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   return TAMIS_OK;
 }
 
-/* Whether the layers are still those of `epoch`, so that a reader may read them: [L] in table.h. */
+/* Whether the layers are still those of `epoch`, as a read section needs: [L] in table.h. */
 static bool has_layers_of(const struct window *w, uint64_t epoch)
 {
   return epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));

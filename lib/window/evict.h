@@ -9,7 +9,7 @@
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
  *    F  names the segment in `frozen`         M  reads `frozen`; if it names M's segment,
- *    F  takes each stripe of it once          M     releases the stripes, waits until `saving`
+ *    F  takes each of its stripes once        M     releases the stripes, waits until `saving`
  *                                             M     is free, and begins again
  *    F  (the copy)                            M  moves
  *    F  clears `frozen`, releases the locks   M  releases the stripes

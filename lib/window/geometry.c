@@ -17,17 +17,17 @@ static const struct form {
 
 /* The *partners* of a bucket are the other buckets that its entries can have, one for each
  * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So adds
- * fail at a lower load factor than otherwise, most so in large tables.  With fingerprints of 10 + i
- * bits, each doubling beyond 4096 buckets lowers the load factor by `fall` + falls_faster[i]. */
+ * fail at a lower load factor than with long ones.  Each doubling of the table beyond 4096 buckets
+ * lowers the load factor: with fingerprints of 10 + i bits, by `fall` + falls_faster[i]. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: the size of each of several segments */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: a segment of a larger table */
   MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the largest table of one segment */
-  MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
+  MOST_HALF = 1 << 28                     /* buckets: their numbers in a search have 32 bits */
 };
 
 /* A safety factor: the rates of filters vary, and rate_at() may be up to 1.5 % too low. */
@@ -44,7 +44,7 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 /* ---- rates ---- */
 
 /* An absent key is compared with the lanes of two buckets.  Of the n = 2^f fingerprints of f bits,
- * 1 is twice as frequent as others, as it replaces 0.  So a lane in use matches the key with
+ * 1 is twice as frequent as any other, as it replaces 0.  So a lane in use matches the key with
  * probability (1 + 2 / n) / n. */
 static double rate_at(const struct window_shape *s, double load)
 {
@@ -122,7 +122,8 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   double full = full_load(s, lanes / s->lane.lanes);
   struct table_load load = load_of(s);
   double deviation = tamis__table_load_deviation(&load, s->lane.lanes, lanes);
-  /* With this x, all segments together overflow as rarely as one.  (The tail is exp(-x^2 / 2).) */
+  /* With x deviations, all segments together overflow as rarely as one, as the tail of a normal
+   * distribution beyond x is about exp(-x^2 / 2). */
   double x = sqrt(load_early_deviations * load_early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
@@ -173,9 +174,9 @@ static void derive(unsigned periods, struct window_geometry *g)
   g->rate = full_rate(&g->shape);
 }
 
-/* Chooses the shape that takes the least memory within `rate`.  If several take as little, chooses
- * the one with the lowest rate.  (For a few keys, all shapes take the same memory, and tables may
- * get fuller than full_rate() assumes.) */
+/* Chooses the shape that takes the least memory within `rate`.  If several take the same memory,
+ * as all do for a few keys, chooses the one with the lowest rate: tables for a few keys may get
+ * fuller than full_rate() assumes. */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

@@ -12,7 +12,7 @@
  * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the
  * other, as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power
  * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; this
- * library uses the sum of both buckets, not their xor, and two halves, as in its cuckoo filter.
+ * library uses the sum of both buckets, not their xor, and takes one bucket from each half.
  *
  * A table of up to 2 MiB is one segment, so look-ups need not compute the segment.  Larger tables
  * have segments of half a MiB.  A save freezes one segment at a time (evict.h).

@@ -8,7 +8,7 @@
  * step 1 of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
- * all copies: copies.h.  All copies are forgotten together, when the last of them would be.
+ * all copies: copies.h.  They are forgotten together, at the latest time that an add asked for.
  *
  * A window remembers keys for G periods.  A key that it is to remember for only n periods gets the
  * stamp of age G - n, as if it had been added G - n periods ago.  So it is forgotten when n + 1
@@ -75,8 +75,8 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 
 /* Returns true if an add that renews has nothing to write.  Takes no stripe: if the function misses
  * an entry that is being moved, the add searches again under the stripes.  In the cuckoo kind an
- * add renews the key's home (pair.h), which this function does not find.  So it returns false in
- * this kind if there are several layers. */
+ * add renews the key's home (pair.h).  This function does not find the home among several layers,
+ * so it returns false if there are several. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);

@@ -23,8 +23,8 @@
  *
  * [S] While the large layer is still in the list, a second burst finds as much room as the first.
  *     A smaller layer is opened only if it leaves an index, and room within max_bytes, for another
- *     layer as large as the largest.  A full layer is followed by one of twice its size if that is
- *     no smaller than the largest, or leaves such room; otherwise by one as large as the largest.
+ *     layer as large as the largest.  A full layer is followed by one of twice its size if
+ *     this is as large as the largest or leaves such room, otherwise by one of the largest size.
  *
  * Layers do not accumulate even if their keys stay, because a smaller layer is opened only if no
  * older layer is more than half as large as the sparse layer.  Nor does the filter open layers
@@ -297,8 +297,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Returns true if the first layer is not the newest, is large enough for `most` keys, and is as
- * large as the newest layer, or smaller while the newest layer is sparse. */
+/* Returns true if the first layer is not the newest, and is large enough for `most` keys.  It must
+ * also be as large as the newest layer or, if the newest layer is sparse, smaller. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);

@@ -207,7 +207,7 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Keeps the counts in c->counts until the filter exists.  max_bytes does not limit this memory. */
+/* Keeps the counts in c->counts until the filter exists.  max_bytes does not limit c->counts. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
   struct image_table table = {.shape = &c->geometry.whole.lane,
@@ -219,7 +219,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
-    /* In c->counts, a block's first number may be longer than in the file: it skips more lanes. */
+    /* c->counts has no blocks, so a block's first count may skip more lanes and take more bytes. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;

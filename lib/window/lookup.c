@@ -10,8 +10,8 @@
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
  * both for tables of one segment and of several.  A single test finds out whether the flag
- * EPOCH_GROWN is set, or a version or the epoch word has changed.  If so, the general path begins
- * again.
+ * EPOCH_GROWN is set, or a version or the epoch word has changed.  If so, the look-up begins again
+ * on the general path, which searches all layers.
  */
 #include "window/lookup.h"
 

@@ -121,7 +121,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* the loop has a limit, because a list that changes meanwhile may seem longer */
+    do { /* the loop has a limit, because a list that changes meanwhile may seem to go on */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -151,7 +151,7 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
 /* The home of a key: its entry in the oldest layer in which a live lane has the key's fingerprint.
  * [H] in remove.c says why calls use the oldest layer. */
 struct home {
-  /* If false, there is no home: `found` is empty or dead, in the pair that was searched last. */
+  /* If false, the key has no home: `found`, in the pair searched last, has no live entry. */
   bool live;
   const struct pair *pair;
   struct view view;

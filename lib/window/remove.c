@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: calls that remove or count copies of a key, in a sliding window of the cuckoo kind or in
- * a counted table, which has one layer, and no counts outside its lanes (counted.h).
+ * Layer 2: calls that remove or count copies of a key.  They serve sliding windows of the cuckoo
+ * kind, and counted tables, which have one layer, and counts only in their lanes (counted.h).
  *
  * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
  * reads the epoch word under them.  Both ignore entries that are dead or do not match the key.
@@ -22,8 +22,8 @@
  *       any add of the key asked for.
  *
  *     So each copy is counted in the key's home, and a remove of the key takes the copy from there,
- *     and never a copy of a key that does not match the entry.  (An entry in a newer layer might be
- *     that of another key.)
+ *     and never a copy of a key that does not match the entry.  (A matching entry in a newer
+ *     layer might be that of another key.)
  *
  * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane
  *     counts as free, and no call uses the count.  The count is set to 0 before the lane gets

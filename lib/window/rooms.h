@@ -50,7 +50,7 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* Counts events that make room, such as ends of periods.  A FULL mark ends when the count grows. */
+/* Counts events that make room, such as ends of periods.  A full mark ends when the count grows. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);

@@ -24,10 +24,12 @@
  *     A save holds no lock while it writes or asks for memory.
  *
  *     In a window of the cuckoo kind, a key may be removed during the save, and added again in its
- *     other bucket.  If the copy has both lanes, clear_twins() clears one of them: each key that
- *     the entry matches was removed or added during the save; otherwise the entry would have stayed
- *     in its lane.  The save copies a word and the counts of its lanes under the word's stripe, so
- *     each count belongs to the entry in the copy.
+ *     other bucket.  If the copy has both lanes, clear_twins() clears one of them.  No key that
+ *     was present during the whole save loses its entry: each key that the entry matches was
+ *     removed or added during the save; otherwise the entry would have stayed in its lane.
+ *
+ *     The save copies a word and the counts of its lanes under the word's stripe, so each count
+ *     belongs to the entry in the copy.
  */
 #include "window/save.h"
 
@@ -292,9 +294,9 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* Lists the layers that the header counts, the oldest first.  Newer layers that have left are
- * omitted.  If the oldest has left, its copies will be empty.  (Another layer with the oldest's
- * index was opened after the header, and is not listed.)  Returns the number of layers. */
+/* Lists the layers that the header counts, the oldest first, and returns their number.  Omits newer
+ * layers that have left.  If the oldest has left, it is listed, and its copies will be empty.  (A
+ * layer to which its index was given after the header is not listed.) */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {

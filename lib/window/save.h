@@ -39,7 +39,7 @@ enum {
    * layer's number in the file, from 1 on.  The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
   /* A row with one number for each segment of a layer: the period in which the segment was copied.
-   * The row's table has the layer's number, 0 for the oldest.  The layer's counts follow. */
+   * The row's table number is the layer's number, 0 for the oldest.  The layer's counts follow. */
   SAVED_WINDOW_COPIED = 33
 };
 
@@ -112,7 +112,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
                                const tamis_allocator *allocator, uint64_t *epoch);
 
 struct window_plan;
-/* Writes a new window's numbers into a header.  (Its capacity and rate are among the options.) */
+/* Writes a new window's numbers into a header, except its capacity and rate, which are options. */
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
 /* Reads a layer's numbers.  Returns false if no valid layer can have these numbers. */

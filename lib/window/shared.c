@@ -188,7 +188,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Unites the last checkpoint, advanced to the period of the words, with the words. */
+/* Advances the last checkpoint to the period of the words, and unites it with the words. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;

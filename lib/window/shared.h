@@ -32,8 +32,8 @@
  *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
  *       over `advancing` sweeps first, as the owner should have.  So [Q] and [T] hold.
  *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.
- *     If a process is killed while it mends, its name is in the lock, so the next owner mends again
- *     from the beginning.  A call writes a key's lane before it reports that the key was added.
+ *     A process that is killed while it mends is itself a killed owner, so the next owner mends
+ *     again from the beginning.  A call writes a key's lane before it reports the key as added.
  *
  *     A process that waits for a lock asks whether the owner is alive before it yields.  Mending a
  *     stripe takes about as long as reading its part of the table.

@@ -202,8 +202,7 @@ enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* how many marks and planes a layer 
 
 /* The counts of copies in a part of a layer, which has at most 2^plane_shift words: copies.h. */
 struct window_plane {
-  /* LOCK window.counts (order 5): protects a plane's counts; held to change one or to read a
-   * few. */
+  /* LOCK window.counts (order 5): protects a plane's counts; held to change or read some. */
   _Alignas(64) struct lock lock;
   plane counts;
 };
@@ -217,7 +216,7 @@ struct window_layer {
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
    * this link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  _Atomic uint64_t number; /* its name ([N]); new if the first layer is opened again; relaxed */
+  _Atomic uint64_t number; /* the layer's name: [N]; changes if the layer is reopened; relaxed */
   unsigned index;          /* determines the layer's share of the rate; unique in the list */
   unsigned block_shift;    /* log2 of the number of words in a block */
   unsigned plane_shift;    /* log2 of the number of words in a plane */
@@ -288,7 +287,7 @@ struct window {
   struct window_spec spec;
   bool renews;             /* unique adds also renew keys */
   bool counted;            /* the table is a counted one: counted.h */
-  unsigned stripes_wanted; /* the number that the user asked for; 0: the library chooses */
+  unsigned stripes_wanted; /* how many the user asked for; 0: the library chooses */
   uint64_t max_bytes;
   /* LOCK window.stripes (order 4): each protects blocks of buckets in all layers, and their counts;
    * taken in the order of addresses; held for a change of a key's buckets, or a block's sweep. */
@@ -299,14 +298,14 @@ struct window {
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
    * during a search for room, and while the search opens a layer. */
   struct lock opening;
-  _Atomic uint64_t bytes; /* bytes of all memory; relaxed: no data depends on the number */
+  _Atomic uint64_t bytes; /* bytes of the filter's memory; relaxed: no data depends on it */
   fullness_rooms rooms;   /* counts how often memory, or an index for a layer, became free */
   uint64_t cleared_from;  /* copied from struct window_plan */
   /* The layer that was opened last.  The epoch word may not name this layer yet. */
   WIDE struct window_layer *_Atomic newest;
   uint64_t changes;     /* the number of changes of the list; `opening` protects it */
   uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
-  _Atomic uint64_t growths; /* layers ever opened, also before the filter was saved; relaxed */
+  _Atomic uint64_t growths; /* layers opened so far, also before a save and load; relaxed */
   struct backlog backlog;   /* layers that have left the list */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
@@ -354,7 +353,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
 }
 
 /* The number of the running period.  The loop repeats until `numbers` is the same before and after
- * the load of the epoch word.  Both are then of one period, because `numbers` never repeats. */
+ * the load of the epoch word.  Both then fit together, because an earlier value of `numbers`
+ * comes back only within one period (by tamis_set_period()) or after 2^28 periods. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -547,8 +547,8 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * These versions count moves, as the versions of stripes do (stripe.h).  But an entry's fingerprint
- * selects its counter, and its stripe does not.  So a look-up reads one counter for both buckets,
+ * These versions count moves, as the versions of stripes do (stripe.h).  But a counter is selected
+ * by an entry's fingerprint, not by its stripe.  So a look-up reads one counter for both buckets,
  * and threads with different stripes may increment the same counter. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)

@@ -268,8 +268,8 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
 }
 
 /* Checks whether there is room for the keys of both filters; an entry that is in both counts once.
- * Also checks that a file could hold the number of all copies.  (If two windows are merged into
- * each other in turn, it cannot after some eighty unions.) */
+ * Also checks that a file could hold the number of all copies.  (Merging two windows into each
+ * other in turn multiplies the copies: the number is too large after some seventy unions.) */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries each shape's lowest rate.  A rate between two of them gives the filter of the lower. */
+/* Tries each shape's lowest rate.  Rates between two of these give the lower one's filter. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for this capacity.  If no rate below 1 is possible, ignores the capacity. */
+/* The lowest rate for this capacity.  Ignores the capacity if its equal hashes alone give 1. */
 static double lowest_rate(const tamis_options *options)
 {
   const struct window_plan plan = tamis__window_plan_of(options);
@@ -94,7 +94,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* Estimates the live lanes of a layer, which no call counts, from a sample of its words. */
+/* Estimates the live lanes of a layer from a sample of its words, as no call counts live lanes. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
 {
   enum { SAMPLE = 1 << 15 }; /* words; 2^21 bits, as in a Bloom filter's sample */
