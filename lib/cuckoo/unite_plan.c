@@ -24,7 +24,7 @@
  * generations have no union: their entries know only enough bits for the first generation.)
  *
  * Copies.  Adds count copies one by one.  But if two filters are united into each other in turn,
- * the copies multiply.  Before counts overflow, after some eighty unions, unions are refused.
+ * the copies multiply.  Before counts overflow, after some seventy unions, unions are refused.
  */
 #include "cuckoo/unite_plan.h"
 
