@@ -15,7 +15,7 @@
  * files that no process has locked.  So a process that writes a new file keeps the file locked
  * until it is renamed.  Names of new files are numbered, so a save need not read the folder.  To
  * remove or rename a new file, a process first locks the file, and then checks that the file still
- * has its name.  If another save removes a new file before its process has locked it, the process
+ * has its name.  If another save removes a new file that is not locked yet, the file's process
  * creates another file.  Files of other users are not leftovers.  If other machines might not see a
  * lock (locks_hold()), names contain the process's number, and leftovers stay.
  *

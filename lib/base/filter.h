@@ -216,7 +216,7 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
  *   pairs with     operations.swap
  *   makes visible  that keys might be where only the new operations look
  *   if weakened    with acquire, two threads could each add a key, then look up the other's key,
- *                  and both miss: one of them still uses the old operations.  (If a lock orders two
+ *                  and both miss: one thread still uses the old operations.  (If a lock orders two
  *                  calls, acquire is enough.)  On x86-64 both orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)

@@ -102,7 +102,7 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
 
 /* The false-positive rate that the hashes of `keys` keys cause.  A filter cannot distinguish keys
  * whose hashes are equal, or whose mixed hashes are equal.  Each case has the rate keys * 2^-64.
- * The result is twice the sum of both, as a reserve for other chance matches. */
+ * The result is twice the sum of both rates: the second half is a reserve for other false hits. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

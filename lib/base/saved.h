@@ -59,7 +59,7 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
 /* A file for several processes begins with this while it is written in place.  Only one byte
- * differs from SAVED_MAGIC, so no process reads a mixture of the two. */
+ * differs from SAVED_MAGIC, so no process reads a mixture of both magic numbers. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
 /* A packed file, which only a small filter can have, begins with this.  Runs follow.  A byte n from
  * 0 to 127 begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, encode a run of n +
@@ -317,8 +317,8 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* If a mapping's arrays are not checked: tamis__saved_read_totals() reads the trailer's totals
- * first.  tamis__saved_jump() continues with the block at the offset `to`. */
+/* For a mapping whose arrays are not checked: the first function reads the trailer's totals before
+ * all else, and the second makes the reader go on with the block at the offset `to`. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
@@ -329,8 +329,8 @@ void tamis__saved_close(struct saved_reader *r);
 /* ---- mapped filters ----
  *
  * If r->mapping is not NULL, a kind builds a filter that uses the arrays in the mapping.  The
- * filter then owns the mapping, and tamis_destroy() unmaps it.  After an error the caller owns
- * it. */
+ * filter then owns the mapping, and tamis_destroy() unmaps it.  After an error the caller
+ * owns the mapping. */
 
 struct saved_mapping {
   WIDE const void *at; /* NULL: there is no mapping */

@@ -38,8 +38,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Returns the upper end of the range of rates that begins at `low`.  There, filters get another
- * shape, or the first layer gets only a share of the rate (bloom_geometry_shared_above()). */
+/* Returns the upper end of the range of rates that begins at `low`.  From this end on, filters get
+ * another shape, or the first layer gets a share of the rate (bloom_geometry_shared_above()). */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -107,8 +107,8 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
-  /* Searches downwards from 0.0025, because rates of 0.0025 and more are never refused.  Possible
-   * and refused rates alternate below, as the number of lines is a whole number.  The message of a
+  /* Searches downwards from 0.0025, because rates of 0.0025 and more are never refused.  Lower
+   * rates are possible and refused in turn, as the number of lines is a whole number.  A message of
    * refusal shows at most three digits, so the search tries only rates of three digits. */
   struct bloom_geometry g;
   unsigned lowest = 2500, step = 10; /* both in millionths */

@@ -257,8 +257,8 @@ static inline bool is_alone(const struct bloom *first)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
  *   makes visible  that a layer with zero words is open, or that unique adds of all processes
  *                  are refused from now on
- *   if weakened    two unique adds of a key can win (see layer.load), or one can win while the
- *                  other is refused for good (see layer.end)
+ *   if weakened    two unique adds of a key can win (see layer.load), or one unique add can
+ *                  win although another of the key is refused for good (see layer.end)
  *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 
@@ -343,7 +343,7 @@ double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
 
-/* A long layer stores a pointer to its calls.  All layers after the first one are long. */
+/* Returns the functions for the layer's shape.  (A long layer stores a pointer to them.) */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
@@ -381,7 +381,7 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 /* Returns the bytes that a single layer takes. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* Returns the option max_bytes.  A short filter that is `bounded` has its own size as max_bytes. */
+/* Returns max_bytes.  A filter that does not store it has 0 or, if `bounded`, its own size. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -447,7 +447,7 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* In save.c: returns true if the sum of all counters is as `counted` says, or if any is stuck. */
+/* In save.c: returns true if the sum of all counters is as `counted` says, or if one is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 
