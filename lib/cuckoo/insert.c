@@ -13,7 +13,7 @@
  *       can, the add is refused.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
- *     while it searches and inserts.  With the stripes held, it has read the number of generations
+ *     while it searches and inserts.  After it has taken them, it reads the number of generations
  *     again.  Let P and Q be unique adds of one key.  If both have read the same number, the
  *     stripes in the newest generation make them take turns.  Otherwise let Q be the one with the
  *     larger number, and N the newest generation for P.  If Q found a segment in N, Q also holds
@@ -23,7 +23,7 @@
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
  *     if there is no lane for the copy, or if the segment counts copies (segment.h).  It is counted
- *     with the match that knows most bits in the newest generation.  If the newest generation has
+ *     with the match in the newest generation that knows most bits.  If the newest generation has
  *     no match, the copy is counted with a match in the oldest generation that has one and still
  *     accepts adds.  Any match is correct, because a remove may take any match.  (Two simultaneous
  *     adds of a new key may each take a lane: see [O].)
@@ -45,7 +45,7 @@
  *     buckets A and B, which follow from bits that an entry never loses.  So every other call that
  *     adds, moves, counts or removes such an entry holds the stripes of A and B, except for another
  *     plain add of such a key, which may write to B at the same time.  Both adds have usually found
- *     no match in A or B, so at most two such adds meet, one for each bucket.  The key gets two
+ *     no match in A or B, so at most two such adds write, one to each bucket.  The key gets two
  *     lanes, which max_lanes_per_key() always allows.  (A growable filter's add reads B again,
  *     because other calls could have filled B with copies since its first read.  In a fixed filter
  *     this may happen, if A has its first value again when the add writes.  Then the key gets one

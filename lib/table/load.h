@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* A fixed table is planned so that only 1 seed in 10^9 makes it refuse a key below its capacity.
- * A low load factor and overfull buckets (load.c) each do so with probability load_early. */
+/* Only 1 seed in 10^9 makes a fixed table refuse a key below its capacity.  A low load factor and
+ * overfull buckets (load.c) are the causes.  A plan gives each cause the probability load_early. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */
@@ -23,7 +23,7 @@ struct table_load {
   double deviation; /* the standard deviation in a large segment */
 };
 
-/* The load factor of buckets of 2 to 8 lanes, if searches are thorough or if not (search.h). */
+/* The load factor of buckets of 2 to 8 lanes, with thorough searches or with others (search.h). */
 struct table_load tamis__table_load(unsigned lanes, bool thorough);
 
 /* The mean load factor of 4096 * 2^doublings buckets.  `doublings` can be negative. */
