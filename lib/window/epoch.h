@@ -210,7 +210,7 @@ static inline uint64_t epoch_read(const epoch_word *at)
  *   pairs with     epoch.read
  *   makes visible  the layers that the new word names
  *   if weakened    the end of a period would have no place in the one order of all calls.
- *                  (Earlier writes would still be visible, by the release of a stripe)
+ *                  (Writes before it would still be visible, by the release of a stripe)
  *   checked by     mutants/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at,
                                  uint64_t *old, /* NOLINT(readability-non-const-parameter) */

@@ -69,7 +69,7 @@ static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 }
 
 /* The load is relaxed, because stripes order it: the caller holds a stripe of the segment, and a
- * thread that freezes the segment writes the name before it takes all these stripes. */
+ * thread that freezes the segment names it in `frozen` before it takes all stripes of it. */
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
