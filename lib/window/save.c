@@ -27,7 +27,6 @@
  *     other bucket.  If the copy has both lanes, clear_twins() clears one of them.  No key that
  *     was present during the whole save loses its entry: each key that the entry matches was
  *     removed or added during the save; otherwise the entry would have stayed in its lane.
- *
  *     The save copies a word and the counts of its lanes under the word's stripe, so each count
  *     belongs to the entry in the copy.
  */
