@@ -118,11 +118,22 @@ static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer
   (void) tamis__saved_array(w, b->word_count * sizeof(word), copy_words, &copying);
 }
 
-static uint64_t bits_of(const struct bloom *b)
+/* Does for a layer in use, whose words other threads may change, what tamis__bloom_count_bits()
+ * does for words that no other thread has. */
+static uint64_t bits_in_use(const struct bloom *b, uint64_t *marks)
 {
-  const struct bloom_geometry g = bloom_geometry_of(b);
-  uint64_t marks;
-  return tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
+  enum { COPIED = 64 };
+  struct bloom_geometry part = bloom_geometry_of(b);
+  uint64_t copy[COPIED], bits = 0, some;
+  *marks = 0;
+  for (uint64_t i = 0; i < b->word_count; i += part.words) {
+    part.words = b->word_count - i < COPIED ? b->word_count - i : COPIED;
+    for (unsigned j = 0; j < part.words; j++)
+      copy[j] = word_load(&b->words[i + j]);
+    bits += tamis__bloom_count_bits(&part, copy, &some);
+    *marks |= some;
+  }
+  return bits;
 }
 
 /* The sums of a layer.  The caller must read them before it reads the layer's words. */
@@ -131,7 +142,8 @@ static struct bloom_sums sums_of(const struct bloom *layer)
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
   /* The sums are capped, as other processes may have written anything into a live layer's tally. */
-  const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
+  uint64_t marks;
+  const uint64_t bits = layer->live ? bits_in_use(layer, &marks) : bloom_geometry_bits(&g);
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
   counted.united = counted.united < united ? counted.united : united;
@@ -313,7 +325,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const struct bloom_geometry g = bloom_geometry_of(b);
   uint64_t marks;
   const uint64_t keys = counted_keys(b);
-  const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
+  const uint64_t bits = bits_in_use(b, &marks);
   const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
   if (missing < 0) /* adding a negative amount subtracts, as unsigned sums wrap */

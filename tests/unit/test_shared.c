@@ -281,6 +281,33 @@ static void run_workers(bool processes)
     assert_int_equal(processes ? wait_for(children[i]) : pthread_join(threads[i], NULL), 0);
 }
 
+static void *add_all(void *f)
+{
+  for (uint64_t key = 0; key < KEYS; key++)
+    (void) tamis_add_hash(f, hash_of(key));
+  return NULL;
+}
+
+/* A save and an opening count the bits of words that a thread changes meanwhile. */
+TEST_WITH_THREADS_BETWEEN(bits_are_counted_beside_adds, set_up, tear_down)
+{
+  char sealed[sizeof shared_path + 8];
+  snprintf(sealed, sizeof sealed, "%s.sealed", shared_path);
+  for (unsigned i = 0; i < 6; i++) {
+    tamis_options options = shared_options((tamis_layout) (i / 2), i % 2);
+    options.capacity = 2 * KEYS;
+    unlink(shared_path);
+    tamis_filter *f = open_shared(&options);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, add_all, f), 0);
+    while (stats_of(f).count < KEYS / 2)
+      assert_int_equal(tamis_save_file(f, sealed), TAMIS_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    tamis_destroy(f);
+  }
+  unlink(sealed);
+}
+
 /* Keys are tried at about the same time, so none is forgotten between its tries.  Filters of few keys open layers
  * meanwhile. */
 TEST_WITH_THREADS_BETWEEN(each_key_has_one_winner, set_up, tear_down)
