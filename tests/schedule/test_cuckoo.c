@@ -11,11 +11,13 @@
 /* ---- filters ---- */
 
 /* The buckets LOWER and UPPER, of the second generation with n = 1, are full.  An add of z, a key
- * of that pair, moves the entry of x from UPPER to HOME. */
+ * of that pair, moves the entry of x from UPPER to HOME.  With n = 2, UPPER is the other bucket of HOME
+ * for an empty lane, too. */
 static tamis_filter *make_to_push(const struct setup *setup)
 {
-  small = setup->n ? make_tiny_with_two(64 / LANES) : make_tiny(64 / LANES);
-  const uint32_t half = (uint32_t) cuckoo_buckets(&small.geometry) / 2, upper = half + LOWER;
+  small = setup->n == 1 ? make_tiny_with_two(64 / LANES) : make_tiny(64 / LANES);
+  const uint32_t half = (uint32_t) cuckoo_buckets(&small.geometry) / 2;
+  const uint32_t upper = half + (setup->n == 2 ? HOME : LOWER);
   /* New entries go into the emptier bucket, or the lower one. */
   const uint64_t first_at_home = hash_at(&small, HOME, half + HOME);
   add(&small, first_at_home);
@@ -37,6 +39,7 @@ static const struct setup setups[] = {
     {"usual, for ten", .kind = TAMIS_CUCKOO, .capacity = 10},
     {"of 32 bits", SMALL_FILTER(32, 0.5, 1, 1), .finish = finish_small},
     {"of 21 bits", SMALL_FILTER(21, 0.5, 1, 1), .finish = finish_small},
+    {"pushed as an empty lane", .make = make_to_push, .n = 2, .finish = finish_small},
 };
 enum {
   TINY = 1,
@@ -45,7 +48,8 @@ enum {
   USUAL = 8,
   USUAL_FOR_TEN = 16,
   OF_32_BITS = 32,
-  ALL_WIDTHS = 1 | 32 | 64
+  ALL_WIDTHS = 1 | 32 | 64,
+  PUSHED_AS_EMPTY = 128
 };
 
 /* ---- verbs ---- */
@@ -193,7 +197,7 @@ static const struct row rows[] = {
     {"a_planned_entry_is_replaced", PUSHED, "cuckoo_path_planned path_found",
      "y_at 15; a: add z @*; remove x; add y; in_upper y = 1; a = OK; contains x = 0;"
      "contains y = 1; contains z = 1"},
-    {"a_planned_entry_is_removed", PUSHED, "cuckoo_path_planned",
+    {"a_planned_entry_is_removed", PUSHED | PUSHED_AS_EMPTY, "cuckoo_path_planned path_found",
      "a: add z @*; remove x; a = OK; contains x = 0; contains z = 1"},
     {"planned_room_is_taken", PUSHED, "cuckoo_path_planned",
      "a: add z @*; fill 268; a = OK; contains x = 1; contains z = 1"},
