@@ -34,8 +34,8 @@
  * Functions of yours that the library calls (of an allocator, to hash, to write or to read) must
  * return normally: they must not throw C++ exceptions, call longjmp(), or end the thread.
  *
- * After fork() the child has a private copy of every filter.  The child may use this copy if no
- * other thread of the parent was changing, saving, or counting copies in the filter at the fork.
+ * After fork() the child has a private copy of every filter that processes do not share.  The child
+ * may use it if no other thread was changing, saving, or counting copies in the filter at the fork.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -67,10 +67,10 @@ typedef struct tamis_filter tamis_filter;
 enum {
   TAMIS_OK = 0,            /* done; from add_unique: the key was new, and this call added it */
   TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed to be; nothing changed */
-  TAMIS_ABSENT = 2,        /* remove: there is no such key; nothing changed */
+  TAMIS_ABSENT = 2,        /* remove: no such key; includes: it lacks some; nothing changed */
   TAMIS_EINVAL = -1,       /* an argument is outside its range; nothing changed */
   TAMIS_ENOMEM = -2,       /* memory was refused; nothing changed */
-  TAMIS_EFULL = -3,        /* a limit that you set (capacity without growth, max_bytes) is reached;
+  TAMIS_EFULL = -3,        /* a limit is reached: capacity (without growth), max_bytes or another;
                              nothing changed */
   TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that; nothing changed */
   TAMIS_EIO = -5,          /* a file or a function of yours failed; errno says why */
@@ -141,8 +141,8 @@ typedef struct tamis_options {
    * are made larger: at most about one in a thousand of them exceeds 1.1 * fpp. */
   double fpp;
   /* true (the default): the filter keeps accepting keys past `capacity`, and keeps its rate (except
-   * a counting Bloom filter).  false: the rate and the size stay, and an add that finds no room
-   * returns TAMIS_EFULL. */
+   * a counting Bloom filter).  false: the rate and the size (except counts of copies) stay, and an
+   * add that finds no room returns TAMIS_EFULL. */
   bool growable;
   /* The most bytes that the filter may take; 0 (default): no limit.  A growable Bloom filter
    * returns TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
@@ -199,8 +199,8 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
  *   Errors   as tamis_create, without TAMIS_ENOMEM; if there are several reasons, one of them */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
-/* Gets the options of a filter.  From these options, tamis_create makes an empty filter that fits
- * `f` (tamis_merge).  Their seed is a secret.  `allocator` is valid as long as the filter exists.
+/* Gets the options of a filter, with its secret seed.  From them tamis_create (for a shared cuckoo
+ * filter, tamis_open_shared) makes an empty one that fits `f`.  `allocator` lives as long as `f`.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
 TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
@@ -238,18 +238,18 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
 /* Adds a key.  Once the add has returned, every contains of that key that starts later is true.
- * Adding a present key changes nothing in a Bloom filter, and adds a copy in the other kinds.
- *   Threads  any
+ * If the key is present, the call adds a copy (Bloom: changes nothing; Bloom window: renews it).
+ *   Threads  any      Order  sequentially consistent
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
- *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit; TAMIS_ENOMEM or TAMIS_EIO: no growth */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit; TAMIS_ENOMEM or TAMIS_EIO: no growth;
+ *            TAMIS_EUNSUPPORTED: the filter is mapped */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
 /* Adds a key and says whether the key was new.  Of all these calls with one key, exactly one
  * returns TAMIS_OK, however they overlap; none does if the key was a false positive, if a plain add
  * has added it, or if the filter is full.
- *   Threads  any      Blocks  never for a present key; else as tamis_add (counting: for a lock)
+ *   Threads  any      Blocks  as tamis_add (counting: for a lock), but only to add or renew a key
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the adds that made the key present
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
@@ -257,8 +257,8 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
 /* Says whether the key was added; also true for other keys, with the filter's false-positive
  * probability.  False for invalid arguments.
- *   Threads  any      Blocks  never for a writer.  A thread's first call on a cuckoo filter that
- *            grows takes a lock, for a few steps
+ *   Threads  any      Blocks  never for a writer.  A thread's first call on a growable
+ *            cuckoo filter or window takes a lock, for a few steps
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
@@ -276,7 +276,7 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *   Threads  any      Blocks  as tamis_add; counting Bloom: for a lock
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_ABSENT: the key is absent, or has been forgotten;
- *            TAMIS_EUNSUPPORTED: a Bloom filter that does not count; TAMIS_EINVAL */
+ *            TAMIS_EUNSUPPORTED: mapped, or Bloom without counters; TAMIS_EINVAL; TAMIS_EIO */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
@@ -459,8 +459,8 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  The cost for a large
- * filter does not depend on its size; but a cuckoo filter may first release memory.
- *   Threads  any      Blocks  Bloom: never.  Cuckoo: as tamis_remove
+ * filter does not depend on its size; but a cuckoo filter or a window may first release memory.
+ *   Threads  any      Blocks  Bloom: never.  Cuckoo, and with a window: as tamis_remove
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct
  *            of version 0.9; *out is not written then */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
@@ -582,7 +582,7 @@ TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path
 /* The figures of a saved filter, as they were when its save began, without building the filter.
  *   Threads  any      Blocks  in `read`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: read or out is NULL, or struct_size as for tamis_get_stats;
- *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED: as tamis_load */
+ *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED, TAMIS_ENOMEM: as tamis_load */
 TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out);
 
 /* ---- tamis_open_shared: filters that processes share ----
@@ -607,7 +607,7 @@ TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, 
  * memfd, of a file without a name, or from another process.  The caller still has to close it. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
-/* Says whether tamis_open_shared would fail, and why, as tamis_options_check.  Creates no file.
+/* Says whether tamis_open_shared would fail, and why, as tamis_options_check.  Leaves no file.
  *   Threads, Blocks, Errors: as tamis_open_shared */
 TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
                                  size_t size);
