@@ -429,9 +429,9 @@ typedef struct tamis_stats {
   uint64_t evictions;
   /* Cuckoo: how often no move made room, so the filter grew, counted copies, or refused a key. */
   uint64_t failed_searches;
-  /* Adds of keys that got TAMIS_EFULL or TAMIS_ENOMEM. */
+  /* Adds of keys that failed for lack of room, memory or disk space. */
   uint64_t refused_adds;
-  /* Cuckoo: how often a look-up began again because entries or segments had moved under it. */
+  /* Cuckoo: how often a look-up began again because entries or segments had left their places. */
   uint64_t lookup_retries;
   /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth, without
    * waiting for other steps. */
