@@ -97,8 +97,8 @@ static void set_period(struct bloom *b, unsigned period)
     atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
 }
 
-/* Chooses the period so that all shards together, each between two checks, count at most as many
- * keys as half the room. */
+/* Chooses the period so that all shards together, each between two checks, count fewer keys than
+ * there is room for. */
 int tamis__bloom_watch(struct bloom *b)
 {
   uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);

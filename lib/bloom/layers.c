@@ -23,9 +23,9 @@
  *       of the counted keys.  The layer is planned for all offered keys (keys_offered() in
  *       geometry.c).
  *     - Near the end of the layer, an add sums the counters at every key (capacity.h).  A thread
- *       may find room just before another thread takes the last room.  So at most one key of each
- *       thread exceeds the plan.  With i open layers, the parts of later layers, more than 0.6 / (i
- *       + 1) of fpp, are a reserve for these keys.
+ *       may find room just before another thread takes the last room, or before it learns that the
+ *       end is near.  So a few keys of each thread exceed the plan.  With i open layers, the parts
+ *       of later layers, more than 0.6 / (i + 1) of fpp, are a reserve for these keys.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), where the rates of layers fall by a constant factor

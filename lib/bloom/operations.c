@@ -12,8 +12,8 @@
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] No call takes a lock or waits.  A look-up reads a handful of words once.  The add of a new
- *     key reads these words and then changes them.
+ * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).  A look-up reads
+ *     a handful of words once.  The add of a new key reads these words and then changes them.
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
  *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
