@@ -475,7 +475,7 @@ typedef enum tamis_text_format {
   TAMIS_JSON = 1,
   /* Prometheus' text format, version 0.0.4: metrics such as tamis_keys, tamis_bytes and
    * tamis_adds_refused_total, each with its HELP and TYPE lines, and tamis_info with the labels
-   * "kind" and "layout".  All metrics have the label "name". */
+   * "kind" and (not cuckoo) "layout".  All metrics have the label "name" unless `name` is NULL. */
   TAMIS_PROMETHEUS = 2
 } tamis_text_format;
 
