@@ -159,8 +159,8 @@ static inline void fullness_reset(fullness *full)
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (If a search begins meanwhile and does not reach the cleared lane, the mark
- * that it sets can stay while a few lanes are free: `vacated` does not count the lane.) */
+ * `buckets` buckets.  (A search that begins meanwhile may miss the lane just cleared, and mark
+ * the segment full.  As `vacated` does not count that lane, the mark can stay with lanes free.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;

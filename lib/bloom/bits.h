@@ -3,7 +3,7 @@
  * Layer 0: counts the set bits of many lines.
  *
  * Carry-save adders sum the words of a line in each bit position, so a line takes one population
- * count, not eight.  Without an instruction for that count, the adders are several times as fast.
+ * count, not eight.  On processors without an instruction for it, this is several times as fast.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1
  */
 #ifndef TAMIS_LIB_BLOOM_BITS_H

@@ -335,7 +335,7 @@ uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the number of counted keys at which bloom_geometry_most_bits() bits are
- * set.  If false positives hide few keys, the result is above the capacity. */
+ * set: above the capacity, unless many added keys are false positives and so not counted. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
 /* In capacity.c: returns how many of `keys` distinct keys are counted; the others are hidden. */

@@ -29,9 +29,9 @@ static inline uint64_t counted_keys(const struct bloom *b)
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Returns how many more keys the layer may count.  Keys that unions brought take room.  Hidden keys
- * are not counted.  The plan of a growable filter allows for them (geometry.c).  The limit
- * bloom_most_keys() of a fixed filter does, too: many hidden keys lower it below the capacity. */
+/* Returns how many more keys the layer may count.  Keys that unions brought take room.  A hidden key
+ * (a false positive when it was added) is not counted.  The plan of a growable filter allows for
+ * hidden keys (geometry.c), and so does the limit bloom_most_keys() of a fixed filter. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);

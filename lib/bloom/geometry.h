@@ -229,9 +229,9 @@ struct bloom_probe {
 
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
-/* The index of a key's word i + 1 is that of word i, xor the spread plus bloom_steps[i].  These
- * constants make the words of a key differ for every spread, and gave low simulated rates for all
- * shapes (docs/internals/bloom.md). */
+/* For the words of a key: index[i + 1] = index[i] ^ (spread + bloom_steps[i]).  With these constants
+ * the words differ for every spread, and simulations gave low false-positive rates for all shapes
+ * (docs/internals/bloom.md). */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)

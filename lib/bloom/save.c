@@ -37,7 +37,7 @@ static uint64_t most_keys(tamis_layout layout, uint64_t bits)
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The largest value of UNITED, summed over all shards, in a filter with `bits` positions. */
+/* The largest possible sum of UNITED over all shards of a filter with `bits` positions. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;

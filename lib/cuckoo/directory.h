@@ -65,7 +65,7 @@ directory_publish(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* Returns the array that a root's word leads to, or NULL.  Sets *bits to its k, or to 0. */
+/* Returns the array of 2 * 2^*bits entries that a root's word leads to, or NULL with *bits = 0. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);

@@ -268,7 +268,7 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * capacity 12 and rate 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
-/* The mean m of X (above) that is 5 deviations below F: m + 5 sqrt(deviation^2 + m) = full. */
+/* The mean m of X (above) for which the mean of F, `full`, is 5 deviations of F - X above m. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;

@@ -92,7 +92,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
-/* The geometry of segments after the uneven split: `g` with the shape of these segments. */
+/* Returns a copy of `g` with the shape that segments have after the uneven split. */
 struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g);
 
 /* The false-positive rate of a generation whose segments are full and have split `depth` times. */

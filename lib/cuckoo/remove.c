@@ -52,7 +52,7 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Removes a key from the generation with the best match.  The caller must have locked all pairs of
- * the key.  If *notes has too few notes for all snapshots, changes nothing and returns RETRY. */
+ * the key.  If *notes lacks a note for each running snapshot, changes nothing and returns RETRY. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {
