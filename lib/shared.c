@@ -361,6 +361,8 @@ static int check(struct wanted *w, const tamis_options *options)
 {
   struct shared_file file;
   tamis_filter *f = NULL;
+  if (!options && !w->path)
+    return tamis__refuse(w->why, TAMIS_EINVAL, "there are neither options nor a path");
   int result = read_options(options, w);
   if (result != TAMIS_OK)
     return result;

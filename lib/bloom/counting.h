@@ -222,7 +222,7 @@ static inline bool take_places(word *copies, int64_t n, uint64_t most)
   uint64_t old, now = word_load(copies);
   do {
     old = now;
-    if (n >= 0 && (old >= most || most - old < size))
+    if (n > 0 && (old >= most || most - old < size))
       return false;
     HOOK(counting_places_read);
     now = word_replace(copies, old, n >= 0 ? old + size : old < size ? 0 : old - size);

@@ -105,7 +105,8 @@ TEST_BETWEEN(options_of_a_new_file_are_checked, set_up, tear_down)
   assert_int_equal(tamis_open_shared_fd(&original, 0, NULL), TAMIS_EINVAL);
   assert_int_equal(tamis_shared_check(&original, shared_path, NULL, 0), TAMIS_OK);
   assert_int_equal(tamis_shared_check(&original, NULL, NULL, 0), TAMIS_OK);
-  assert_int_equal(tamis_shared_check(NULL, NULL, NULL, 0), TAMIS_EIO);
+  assert_int_equal(tamis_shared_check(NULL, NULL, NULL, 0), TAMIS_EINVAL);
+  assert_int_equal(tamis_open_shared(NULL, NULL, &(tamis_filter *){NULL}), TAMIS_EINVAL);
   assert_int_equal(count_files(false), 0);
 }
 

@@ -110,6 +110,17 @@ TEST(a_union_sticks_at_fifteen)
   tamis_destroy(f[0]), tamis_destroy(f[1]);
 }
 
+TEST(a_full_filter_is_united_with_an_empty_one)
+{
+  tamis_filter *full = make(100, 0.01, false), *empty = make(100, 0.01, false);
+  for (unsigned i = 0; i < 100; i++)
+    assert_int_equal(tamis_add_hash(full, 1), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(full, 1), TAMIS_EFULL);
+  assert_int_equal(tamis_merge(full, empty), TAMIS_OK);
+  assert_int_equal(stats_of(full).count, 100);
+  tamis_destroy(full), tamis_destroy(empty);
+}
+
 /* ---- validation ---- */
 
 TEST(validation_finds_what_is_wrong)
