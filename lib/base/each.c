@@ -5,7 +5,7 @@
 
 /* ---- filters of any kinds ---- */
 
-/* The key's hash in each filter of a block. */
+/* One key's hashes for the filters of a block, which are looked up together. */
 struct hashes {
   uint64_t of[EACH_BLOCK];
 };

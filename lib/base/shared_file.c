@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* If fd is 0, 1 or 2, a standard stream to the program, replaces fd by a higher descriptor. */
+/* Replaces fd by a higher one if it is 0, 1 or 2, which programs take for standard streams. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)

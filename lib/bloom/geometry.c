@@ -303,8 +303,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* The sums in blocked_rate() and word_rate() have rounding errors above the smallest rates.  So
-   * the result is at least a lower bound of the rate: the rate if all lines were equally full. */
+  /* Rounding errors of the sums in blocked_rate() and word_rate() may exceed the smallest rates.
+   * So the result is raised to a lower bound: the rate if all lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);

@@ -16,8 +16,8 @@
 
 /* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
  * keys that unions and intersections brought, as unite.c estimates them.  REFUSED counts refused
- * adds.  In a filter with counters, UNITED is the *rest* (counting_read() in counting.h), and KEYS
- * counts the copies, unless the filter is fixed: then bloom_long.copies does. */
+ * adds.  In a filter with counters, UNITED is the *rest* (counting_read() in counting.h).  The
+ * copies are counted by bloom_long.copies in a fixed filter, and by KEYS in a growable one. */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means

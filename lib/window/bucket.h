@@ -8,8 +8,9 @@
  *
  * table/lanes.h defines lanes and sets of lanes.  The fingerprint bits are not all 0.  In a window
  * of G periods, the stamp is a number from 1 to G + 2.  It names the period of the key's last add
- * or, for a key to be forgotten sooner, an earlier period (insert.c).  G + 1 stamps name remembered
- * periods.  One stamp is *dead*: its entries are forgotten, and their lanes count as free.
+ * or, for a key to be forgotten sooner, an earlier period (insert.c).  G + 1 stamps name the
+ * remembered periods and the running one.  The other stamp is *dead*: its entries are forgotten, and
+ * their lanes count as free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */

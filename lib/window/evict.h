@@ -33,7 +33,7 @@
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 
-/* Whether a full mark says that no moves make room.  Needs a read section or the lock `opening`. */
+/* Whether a mark says that no moves make room.  Needs a read section or the lock `opening`. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
                                const struct window_buckets *place);
 

@@ -188,7 +188,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Advances the last checkpoint to the period of the words, and unites it with the words. */
+/* Adds to the window the entries of the last checkpoint that its running period still remembers. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;
