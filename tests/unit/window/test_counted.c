@@ -379,7 +379,8 @@ static void check_after_death(const tamis_filter *f, struct process *p, uint64_t
   p->busy = false;
 }
 
-/* Processes work in a filter so full that entries move all the time, and are killed at any moment. */
+/* Processes work in a filter so full that entries move all the time, and are killed at any moment, until some
+ * entry has moved. */
 TEST_BETWEEN(killed_processes_lose_and_leave_nothing, set_up_with_alarm, tear_down)
 {
   struct process *processes = mmap(NULL, PROCESSES * sizeof *processes, PROT_READ | PROT_WRITE,
@@ -387,7 +388,8 @@ TEST_BETWEEN(killed_processes_lose_and_leave_nothing, set_up_with_alarm, tear_do
   assert_true(processes != MAP_FAILED);
   pid_t children[PROCESSES] = {0};
   tamis_filter *f = open_cuckoo(PROCESSES * 256 * 3 / 4);
-  for (unsigned kill_number = 0; kill_number < KILLS + PROCESSES; kill_number++) {
+  unsigned kills = KILLS;
+  for (unsigned kill_number = 0; kill_number < kills + PROCESSES; kill_number++) {
     const unsigned i = kill_number % PROCESSES;
     const uint64_t first = i * UINT64_C(1000);
     if (children[i]) {
@@ -396,7 +398,8 @@ TEST_BETWEEN(killed_processes_lose_and_leave_nothing, set_up_with_alarm, tear_do
       assert_int_equal(wait_for(children[i]), 128 + SIGKILL);
       check_after_death(f, &processes[i], first);
     }
-    children[i] = kill_number < KILLS ? fork_child() : -1;
+    kills += kill_number + 1 == kills && stats_of(f).evictions == 0;
+    children[i] = kill_number < kills ? fork_child() : -1;
     if (children[i] == 0)
       work_until_killed(&processes[i], first, kill_number);
   }
