@@ -500,7 +500,8 @@ class Window:
         """A file that no process changes now."""
         shape, segments, half = numbers[:3]
         lanes, versions = WindowLayer.SHAPES[min(shape, 7)], 256
-        while versions > 2 and versions > -(-segments * 2 * half // (64 // lanes[0] // lanes[1]) // 8) // 4:
+        words = -(-segments * 2 * half // (64 // lanes[0] // lanes[1]))
+        while versions > 2 and versions > words // 8 // 4:
             versions //= 2
         need(not any(container.take(-container.at % ARRAY_ALIGNMENT)), "padding of the state")
         epoch = u64(container.take(UNIT), 0)
