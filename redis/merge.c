@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * MERGE: a filter with the keys of several.  An error changes nothing.
+ * MERGE: a filter with the keys of several.  An error adds no key.
  *
  * The union of a Bloom filter with one other is made in place, if it opens no layer: then it fails
  * before it changes anything, or not at all.  In all other cases it may fail half way, so it is
@@ -20,8 +20,7 @@ static const char *text_of(int result)
   switch (result) {
   case TAMIS_EINVAL:
     return "ERR the filters do not fit together: they need the same capacity, rate, EXPANSION 0 or "
-           "not, "
-           "and SEED";
+           "not, SEED and WINDOW";
   case TAMIS_EUNSUPPORTED:
     return "ERR the filters have no union with the rate that was asked for";
   case TAMIS_EFULL:
@@ -39,8 +38,8 @@ static bool same_name(const server_string *a, const server_string *b)
 }
 
 /* Adds the sources to a copy of the destination, or of the first source where there is none.  So a
- * merge that fails half way has changed nothing.  `obeys`: another server has made this
- * union.  `lifts`: the copy has no limit. */
+ * merge that fails half way has changed nothing.  A copy of one source grows nowhere else.
+ * `obeys`: another server has made this union.  `lifts`: the copy has no limit. */
 static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_string **argv, int argc,
                  bool obeys, bool lifts, struct value **out)
 {
@@ -57,7 +56,7 @@ static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_stri
     (void) key_find(ctx, argv[i], KEY_READ, kind, &from);
     result = tamis_merge(united->filter, from->filter);
   }
-  if (result == TAMIS_OK && !obeys && is_near_limit(united))
+  if (result == TAMIS_OK && !obeys && first < argc && is_near_limit(united))
     result = TAMIS_EFULL;
   if (result != TAMIS_OK) {
     value_free(united);

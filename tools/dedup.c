@@ -107,7 +107,7 @@ static const struct argp dedup_argp = {
     "it is created with a cuckoo filter, which grows, unless --kind says otherwise.  Later "
     "runs take the kind, the rate and the capacity from STATE.  RATE holds for all runs "
     "together.\n\n"
-    "A line is written first, and remembered after that.  So STATE never holds a line that "
+    "STATE gets a line after the line has been written.  So STATE never holds a line that "
     "has not been written, even after kill -9.  If the output is a file, STATE holds no "
     "line that has not reached the disk.  If a run ends early, the next run with the same "
     "input repeats the lines written since STATE was last saved, and drops no line that "

@@ -379,9 +379,9 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: the number of bytes that were filled. */
   size_t struct_size;
-  /* Bloom, and a Bloom window: distinct keys that adds found to be new.  Counting Bloom: adds
-   * minus removes.  Cuckoo: adds minus removes, plus copies from unions; with a window, copies that
-   * are remembered. */
+  /* Bloom, and a Bloom window: distinct keys that adds found to be new.  Counting Bloom
+   * and cuckoo: adds minus removes, plus copies from unions; of a cuckoo window, the copies that it
+   * remembers. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;

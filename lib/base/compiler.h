@@ -111,7 +111,7 @@ FORCE_INLINE void prefetch_line(const void *line, bool to_write)
   else {
 #ifdef __x86_64__
     /* Compilers use this instruction only if an option names a processor that has it.  Intel's
-     * processors from before 2014 execute it as a no-op. */
+     * processors from 2006 to 2014 execute it as a no-op. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *) line));
 #else
     __builtin_prefetch(line, 1);

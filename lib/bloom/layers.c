@@ -97,8 +97,9 @@
  *     the first layer itself.)
  *
  *     The bits of a refused W stay, as other keys may share them by now: W's key was not added, but
- *     has become a false positive.  This happens only to a call that found room before the first
- *     refusal: to at most one key of each thread.
+ *     has become a false positive.  So do the bits of an add that fills some gaps, loses the last
+ *     gap to other calls, looks again, and then finds no room.  This happens only to a call that
+ *     found room before the first refusal: to at most one key of each thread.
  *
  *     So a key also has one winner in a chain of filters, if all callers give a refused key to the
  *     next filter: a filter that has refused one unique add of a key lets no other win.

@@ -12,8 +12,8 @@
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).  A look-up reads
- *     a handful of words once.  The add of a new key reads these words and then changes them.
+ * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).  A look-up
+ *     reads a handful of words once.  The add of a new key reads these words, then changes them.
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
  *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
@@ -61,7 +61,7 @@
  *     add has set a bit in its last gap, it checks whether the filter has changed: see layers.c.
  *
  * [C] All or nothing.  An add to a full filter is refused before it changes a bit.  [C] in layers.c
- *     has the only exception.
+ *     has the only exceptions.
  *
  * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
@@ -279,15 +279,17 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
   return hits;
 }
 
-/* Prepares adds.  An add writes only if its key is absent.  So lines are fetched for writing if any
- * of the first two keys of the thread's last batch of LARGE or more keys was absent. */
+/* Prepares adds.  A plain add to a filter with counters always writes, any other add only if its
+ * key is absent.  So for the others, lines are fetched for writing if any of the first two keys of
+ * the thread's last batch of LARGE or more keys was absent. */
 FORCE_INLINE void prepare_for_adds(const struct bloom *b, const uint64_t *hashes, size_t n,
-                                   struct bloom_key *keys, struct bloom_shape shape)
+                                   struct bloom_key *keys, bool unique, struct bloom_shape shape)
 {
   enum { LARGE = SMALL(16, 4) };
   static _Thread_local bool to_write DIRECT_TLS = false;
-  prepare_group(b, hashes, n, keys, shape, to_write);
-  if (n >= LARGE)
+  const bool always = shape.layout == BLOOM_LAYOUT_COUNTING && !unique;
+  prepare_group(b, hashes, n, keys, shape, always || to_write);
+  if (!always && n >= LARGE)
     to_write = !lookup(b, keys[0], shape) || !lookup(b, keys[1], shape);
 }
 
@@ -297,7 +299,7 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
                            bool unique, struct bloom_shape shape, adder add_key)
 {
   struct bloom_key keys[FILTER_GROUP];
-  prepare_for_adds(b, hashes, n, keys, shape);
+  prepare_for_adds(b, hashes, n, keys, unique, shape);
   for (size_t i = 0; i < n; i++)
     results[i] = add_key(b, hashes[i], keys[i], unique);
 }

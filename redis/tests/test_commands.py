@@ -78,7 +78,7 @@ ERR invalid expire time in EX: BF.MADDEX q 0 a; CF.INSERT w EX x ITEMS a; BF.INS
 ERR the filter has no window: BF.ADVANCE b; CF.ADVANCE c; BF.MADDEX b 1 a; BF.MADDEX q 1 a; CF.INSERTNX q PERIODS 0 ITEMS a
 ERR the filter's window has no EVERY: say PERIODS: CF.INSERT w EX 1 ITEMS a; BF.INSERT q WINDOW 3 EX 1 ITEMS a
 ERR the filter's window is shorter: CF.INSERT w PERIODS 4 ITEMS a; BF.INSERT q WINDOW 3 EVERY 500 EX 2 ITEMS a
-ERR the filters do not fit together: they need the same capacity, rate, EXPANSION 0 or not, and SEED: BF.MERGE b full
+ERR the filters do not fit together: they need the same capacity, rate, EXPANSION 0 or not, SEED and WINDOW: BF.MERGE b full
 WRONGTYPE Operation against a key holding the wrong kind of value: BF.RESERVE s 0.1 9; CF.ADD b a; BF.CARD c; CF.LOADCHUNK s 1 y
 """
 WRONG_NUMBERS = """BF.RESERVE q 0.1 9 a b c d; BF.RESERVE q 0.1 9 NONSCALING a b c; BF.RESERVE q 0.1 9 TTL; CF.RESERVE q 9 TTL; CF.RESERVE q 9 WORD

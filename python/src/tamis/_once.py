@@ -107,7 +107,8 @@ class Once:
         forgotten at most a period later.  None: remember.
 
         FullError: the filter has no room for another message.  It is raised before the work, with one exception: in
-        each process, the first message for which there is no room is handled before, so a copy is handled again.
+        each thread, the first message of a period for which there is no room is handled before, so a copy is handled
+        again.
         """
         if seconds is not None:
             if self._remember is None:
