@@ -317,8 +317,8 @@ TAMIS_API int tamis_add_unique_for_hash(tamis_filter *f, uint64_t hash, unsigned
 
 /* ---- tamis_add_many: the calls with many keys ----
  *
- * A batch makes the same call with n keys, faster if the filter is larger than the cache.  To other
- * threads, it looks like n calls in the order of the keys.  If n is 0, the arrays may be NULL. */
+ * A batch makes the same call with n keys, faster if the filter is larger than the cache.  It looks
+ * like n calls in the order of the keys (grown Bloom: any).  If n is 0, arrays may be NULL. */
 
 typedef struct tamis_key {
   const void *data;
