@@ -10,6 +10,7 @@
 
 #include "base/saved.h"
 #include "window/evict.h"
+#include "window/save.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -191,22 +192,51 @@ static int open_with_number(const unsigned char *original, unsigned at, uint64_t
   return result;
 }
 
-/* The geometry is that of the capacity, and the file has as many stripes as it says. */
-TEST_BETWEEN(headers_that_contradict_themselves_are_damaged, set_up_with_alarm, tear_down)
+/* The offset in the header of the numbers of the only layer. */
+enum { LAYER_AT = SAVED_GEOMETRY_AT + 8 * SAVED_WINDOW_OLDEST };
+
+/* The file has as many words and stripes as the header says. */
+TEST_BETWEEN(headers_that_contradict_the_file_are_damaged, set_up_with_alarm, tear_down)
 {
-  enum { CAPACITY_AT = 64, STRIPES_AT = 88 };
+  enum { STRIPES_AT = 88, HALF_AT = LAYER_AT + 8 * SAVED_LAYER_HALF };
   unsigned char header[SAVED_HEADER];
   tamis_options options = window_options(3, 2000);
   options.stripes = 4;
   tamis_destroy(open_shared(&options));
   read_file(0, header, sizeof header);
   assert_int_equal(saved_get64(header + STRIPES_AT), 4); /* and layout 0 */
-  assert_int_equal(open_with_number(header, CAPACITY_AT, 2000), TAMIS_OK);
-  assert_int_equal(open_with_number(header, CAPACITY_AT, 20), TAMIS_ECORRUPT);
-  for (unsigned stripes = 0; stripes < 70; stripes++) /* a few more fit into the same page */
+  for (unsigned stripes = 0; stripes < 70; stripes++)    /* a few more fit into the same page */
     if (!stripes || stripes & (stripes - 1) || stripes == 64)
       assert_int_equal(open_with_number(header, STRIPES_AT, stripes), TAMIS_ECORRUPT);
+  assert_int_equal(open_with_number(header, HALF_AT, 2 * saved_get64(header + HALF_AT)),
+                   TAMIS_ECORRUPT);
   assert_int_equal(open_with_number(header, STRIPES_AT, 4), TAMIS_OK);
+}
+
+/* Opens a file whose table has room for twice the keys for which this version plans it. */
+static void check_other_plan(tamis_options options)
+{
+  enum { CAPACITY_AT = 64, KEYS = 1000 };
+  unsigned char header[SAVED_HEADER];
+  options.capacity = 2 * KEYS;
+  tamis_destroy(open_shared(&options));
+  read_file(0, header, sizeof header);
+  saved_put64(header + LAYER_AT + 8 * SAVED_LAYER_CAPACITY, KEYS);
+  assert_int_equal(open_with_number(header, CAPACITY_AT, KEYS), TAMIS_OK);
+  tamis_filter *f = open_shared(NULL);
+  add_hashes(f, 0, KEYS);
+  tamis_destroy(f);
+  f = open_shared(NULL);
+  assert_int_equal(count_in(f, 0, KEYS), KEYS);
+  assert_int_equal(stats_of(f).capacity, KEYS);
+  tamis_destroy(f);
+}
+
+TEST_BETWEEN(files_of_other_plans_are_opened, set_up_with_alarm, tear_down)
+{
+  check_other_plan(window_options(3, 1));
+  count_files(true);
+  check_other_plan(shared_cuckoo_options(1));
 }
 
 /* ---- processes ---- */
