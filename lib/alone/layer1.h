@@ -16,7 +16,6 @@
 
 #include "alone/system.h"
 #include "base/compiler.h"
-#include "base/parts.h"
 
 #include <assert.h>
 #include <stdatomic.h>

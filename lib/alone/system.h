@@ -13,20 +13,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* ---- cores.h ---- */
-
-#define TAMIS_LIB_CORES_H
-
-/* Replaces the function in cores.h, for a process that may use only one core. */
-static inline unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
-{
-  unsigned n = min;
-  while (n < max && n < per_core)
-    n *= 2;
-  return n;
-}
-
-#define sched_getcpu() 0
+#define sched_getcpu() 0 /* for core_counter.h */
 
 /* ---- cancel.h ---- */
 

@@ -32,6 +32,25 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
+/* SMALL(usual, small) is `usual`, for instance a size or a limit.  In a build for tests, which
+ * defines TAMIS_SMALL, it is `small`.  So events that usually need millions of keys, or 2^32 changes
+ * of one bucket, happen within seconds.  The filter still keeps all promises of the public header. */
+#ifdef TAMIS_SMALL
+#define SMALL(usual, small) (small)
+#else
+#define SMALL(usual, small) (usual)
+#endif
+
+/* TSAN(call) tells ThreadSanitizer of synchronization that it cannot see: the atomics of
+ * ConcurrencyKit are assembly, and liburcu has no annotations.  No report is suppressed. */
+#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+#define TAMIS_TSAN 1
+#include <sanitizer/tsan_interface.h>
+#define TSAN(call) call
+#else
+#define TSAN(call) ((void) 0)
+#endif
+
 /* For builds in which the size of the code matters (js/).  With TAMIS_COMPACT, one copy of each
  * function serves all shapes.  Batches, code that is only for tests, and filters shared by
  * processes are left out.  With TAMIS_READER, only functions that look keys up in saved filters

@@ -25,7 +25,6 @@
 #define TAMIS_LIB_CORE_COUNTER_H
 
 #include "base/counter.h"
-#include "base/sanitizer.h"
 
 #include <sched.h>
 

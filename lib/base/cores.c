@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/cores.h"
 
+#ifdef TAMIS_WITHOUT_SYSTEM
+
+static unsigned cores_of_process(void)
+{
+  return 1;
+}
+
+#else
+
+#include "base/cancel.h"
+
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +27,8 @@ enum { MAX_NUMBERS = 64, MAX_PATH = 1024 }; /* the most bytes of a quota file, a
 
 static const char quota_file[] = "/cpu.max";
 
-/* Reads the beginning of a file.  The file is not trusted: in a container, the container's owner
- * may have made it.  If the file is a pipe, the function does not wait for data. */
+/* Reads the beginning of a file, which is not trusted: in a container, the container's owner may
+ * have made it, for instance as a pipe without data. */
 static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -60,8 +69,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Returns the lowest quota of a group and all groups above it.  A group whose folder is absent sets
- * no limit: in a container, `root` can be the group's own folder. */
+/* Returns the lowest quota of a group and all groups above it.  A group's folder can be absent: in a
+ * container, `root` can be the group's own folder. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
@@ -84,8 +93,8 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file `membership` has a line "0::GROUP".  A line that does not fit into `line` sets no limit.
- * The array `line` is small, as the first call may come from an add, on a small stack. */
+/* The file `membership` has a line "0::GROUP".  The array `line` is small, as the first call may come
+ * from an add, on a small stack. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -101,13 +110,10 @@ static unsigned quota_cores(void)
 {
   static _Atomic unsigned known = 0;
   unsigned cores = atomic_load_explicit(&known, memory_order_relaxed);
-  if (cores)
-    return cores;
-  int cancellation; /* open() and others are cancellation points */
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
-  cores = tamis__quota_cores("/proc/self/cgroup", "/sys/fs/cgroup");
-  pthread_setcancelstate(cancellation, &cancellation);
-  atomic_store_explicit(&known, cores, memory_order_relaxed);
+  if (!cores) {
+    cores = UNCANCELLED(tamis__quota_cores("/proc/self/cgroup", "/sys/fs/cgroup"));
+    atomic_store_explicit(&known, cores, memory_order_relaxed);
+  }
   return cores;
 }
 
@@ -126,17 +132,6 @@ static unsigned cores_of_process(void)
   return (unsigned long) cores < quota ? (unsigned) cores : quota;
 }
 
-unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
-{
-  uint64_t wanted = (uint64_t) per_core * cores_of_process();
-  unsigned n = min;
-  while (n < max && n < wanted)
-    n *= 2;
-  return n;
-}
-
-/* ---- scheduling the library's thread ---- */
-
 void tamis__schedule_as_the_process(void)
 {
   const struct sched_param ordinary = {0};
@@ -146,4 +141,15 @@ void tamis__schedule_as_the_process(void)
   if (sched_getaffinity(getpid(), sizeof process, &process) == 0 &&
       sched_getaffinity(0, sizeof thread, &thread) == 0 && !CPU_EQUAL(&process, &thread))
     sched_setaffinity(0, sizeof process, &process);
+}
+
+#endif
+
+unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
+{
+  uint64_t wanted = (uint64_t) per_core * cores_of_process();
+  unsigned n = min;
+  while (n < max && n < wanted)
+    n *= 2;
+  return n;
 }

@@ -1,15 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the processor cores that the process may use: those of its affinity mask, but at most as
- * many as the CPU quota of its control groups allows.  A filter chooses its numbers of stripes and
- * shards by the number of these cores.
+ * Layer 1: the processor cores that the process may use, and the numbers of stripes and shards that
+ * suit them.  The cores are those of the process's affinity mask, but at most as many as the CPU
+ * quota of the process's control groups allows.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
+#include <stdint.h>
+
 /* Returns the smallest power of two that is at least `per_core` times the number of the process's
  * cores, but at least `min` and at most `max`, which must be powers of two. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
+
+/* Returns a number of stripes with which two running threads rarely need the same stripe. */
+static inline unsigned usual_stripes(void)
+{
+  return tamis__power_of_two_per_core(32, 64, 1024);
+}
+
+enum { MIN_SHARDS = 2, MAX_SHARDS = 256, BYTES_PER_SHARD = 512 };
+
+/* Returns a number of shards for the counters of a filter of `bytes` bytes.  The machine suits 16
+ * shards for each core, from 32 to 64 shards, or 2 for each core if these are more: threads that
+ * wait also own shards, but each sum reads all shards.  The shards are a small part of the filter. */
+static inline unsigned usual_shards(uint64_t bytes)
+{
+  unsigned n = tamis__power_of_two_per_core(16, 32, 64);
+  unsigned least = tamis__power_of_two_per_core(2, 32, MAX_SHARDS);
+  for (n = n > least ? n : least; n > MIN_SHARDS && n > bytes / BYTES_PER_SHARD;)
+    n /= 2;
+  return n;
+}
 
 /* Returns the number of cores that the quota allows, rounded up, or UINT_MAX if there is no quota.
  * `membership` is a file such as /proc/self/cgroup, and `root` a folder such as /sys/fs/cgroup.  A

@@ -18,7 +18,7 @@
  * all sums are right, but one more thread has to share shard 0.) */
 
 /* The value of tamis__thread_index if the thread must not get an index again: above all indices. */
-enum { NEVER = COUNTER_MOST_SHARDS };
+enum { NEVER = MAX_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
@@ -33,7 +33,7 @@ static void request_index(void)
 
 #include <pthread.h>
 
-enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
+enum { INDICES_PER_WORD = 64, INDEX_WORDS = MAX_SHARDS / INDICES_PER_WORD };
 
 /* Bit n of word m is set if index 64 m + n is in use.  The bit of index 0 is always set, because no
  * thread owns shard 0.  Until `key` has been created, the bits of all indices are set. */

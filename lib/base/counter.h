@@ -18,7 +18,7 @@
 #define TAMIS_LIB_COUNTER_H
 
 #include "base/compiler.h"
-#include "base/parts.h"
+#include "base/cores.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,7 +38,7 @@ struct counters {
 };
 
 /* The index of the calling thread, at least 1.  0: the thread has no index yet.
- * COUNTER_MOST_SHARDS: the thread never gets an index again. */
+ * MAX_SHARDS: the thread never gets an index again. */
 extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */

@@ -11,7 +11,6 @@
 
 #include "base/hash.h"
 #include "base/refusal.h"
-#include "base/small.h"
 #include "tamis/tamis.h"
 
 #include <stdatomic.h>

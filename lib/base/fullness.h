@@ -46,7 +46,7 @@
 #ifndef TAMIS_LIB_FULLNESS_H
 #define TAMIS_LIB_FULLNESS_H
 
-#include "base/small.h"
+#include "base/compiler.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

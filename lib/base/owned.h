@@ -27,7 +27,7 @@
 #ifndef TAMIS_LIB_OWNED_H
 #define TAMIS_LIB_OWNED_H
 
-#include "base/sanitizer.h"
+#include "base/compiler.h"
 
 #include <assert.h>
 #include <stdatomic.h>

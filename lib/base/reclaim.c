@@ -41,7 +41,6 @@
 #include "base/counted.h"
 #include "base/hook.h"
 #include "base/monotonic.h"
-#include "base/small.h"
 #include "base/unload.h"
 
 #include <errno.h>

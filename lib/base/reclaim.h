@@ -29,7 +29,6 @@
 #define TAMIS_LIB_RECLAIM_H
 
 #include "base/compiler.h"
-#include "base/sanitizer.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

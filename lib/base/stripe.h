@@ -15,8 +15,7 @@
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H
 
-#include "base/sanitizer.h"
-#include "base/small.h"
+#include "base/compiler.h"
 
 #include <assert.h>
 #include <stdatomic.h>

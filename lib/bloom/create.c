@@ -2,8 +2,8 @@
  *
  * Layer 2: the memory of a Bloom filter, and its creation from a plan.
  */
+#include "base/cores.h"
 #include "base/memory.h"
-#include "base/parts.h"
 #include "bloom/bloom.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
-  unsigned most = power_of_two_up(lines), stripes = small ? 1 : tamis__stripe_count();
+  unsigned most = power_of_two_up(lines), stripes = small ? 1 : usual_stripes();
   if (g->shape.layout != BLOOM_LAYOUT_COUNTING || plan->is_mapped)
     return 0;
   return plan->stripes_wanted ? power_of_two_up(plan->stripes_wanted)
@@ -131,7 +131,7 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   s.stripes = stripes_for(plan, small);
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
-  s.shards = small || plan->tally ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
+  s.shards = small || plan->tally ? 0 : usual_shards(g->lines * LINE_BYTES);
   return add_up(s, small, form_of(plan));
 }
 

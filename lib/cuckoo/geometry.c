@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/geometry.h"
 
+#include "base/compiler.h"
 #include "base/reals.h"
-#include "base/small.h"
 #include "table/load.h"
 
 #include <assert.h>

@@ -344,7 +344,7 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
  * new generation is small.  A later generation has at most 16 shards, which take 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
-  unsigned shards = tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
+  unsigned shards = usual_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
   return g->later && shards > 16 ? 16 : shards;
 }
 

@@ -13,7 +13,7 @@
 #ifndef TAMIS_LIB_TABLE_COUNT_CODES_H
 #define TAMIS_LIB_TABLE_COUNT_CODES_H
 
-#include "base/small.h"
+#include "base/compiler.h"
 
 #include <stdbool.h>
 #include <stddef.h>

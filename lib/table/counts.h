@@ -24,7 +24,7 @@
 #ifndef TAMIS_LIB_TABLE_COUNTS_H
 #define TAMIS_LIB_TABLE_COUNTS_H
 
-#include "base/small.h"
+#include "base/compiler.h"
 
 #include <stdbool.h>
 #include <stddef.h>

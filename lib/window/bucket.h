@@ -18,7 +18,6 @@
 #define TAMIS_LIB_WINDOW_BUCKET_H
 
 #include "base/compiler.h"
-#include "base/small.h"
 #include "table/lanes.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "window/create.h"
 
+#include "base/cores.h"
 #include "base/memory.h"
-#include "base/parts.h"
 #include "window/copies.h"
 #include "window/counted.h"
 #include "window/layers.h"
@@ -25,13 +25,13 @@ struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigne
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;
   struct window_sizes s = {.stripes = 1, .versions = MOST_VERSIONS};
-  unsigned most = stripes_wanted ? stripes_wanted : tamis__stripe_count();
+  unsigned most = stripes_wanted ? stripes_wanted : usual_stripes();
   uint64_t useful = stripes_wanted ? UINT64_MAX : lines / LINES_PER_STRIPE;
   while (s.stripes < most && (s.stripes < useful || (s.stripes < LEAST_STRIPES && !stripes_wanted)))
     s.stripes *= 2;
   while (s.versions > LEAST_VERSIONS && s.versions > lines / LINES_PER_VERSION)
     s.versions /= 2;
-  s.shards = tamis__counter_shards(window_bytes(g) / 8);
+  s.shards = usual_shards(window_bytes(g) / 8);
   return s;
 }
 

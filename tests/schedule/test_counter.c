@@ -9,8 +9,8 @@
 
 #include <semaphore.h>
 
-static struct counter_shard shards[COUNTER_MOST_SHARDS];
-static const struct counters counters = {shards, COUNTER_MOST_SHARDS - 1};
+static struct counter_shard shards[MAX_SHARDS];
+static const struct counters counters = {shards, MAX_SHARDS - 1};
 
 static sem_t asked;
 /* A thread keeps its index until it ends: so both stay until both have one. */
@@ -40,7 +40,7 @@ TEST(threads_that_ask_at_once_get_different_indices)
   schedule_go();
   for (unsigned i = 0; i < 2; i++) {
     assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_in_range(indices[i], 1, COUNTER_MOST_SHARDS - 1);
+    assert_in_range(indices[i], 1, MAX_SHARDS - 1);
   }
   assert_int_not_equal(indices[0], indices[1]);
   assert_int_equal(tamis__counter_sum(&counters, 0), 2);

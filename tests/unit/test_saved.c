@@ -2,7 +2,7 @@
  *
  * The public calls that save and load, with any kind of filter.
  */
-#include "base/small.h"
+#include "base/compiler.h"
 #include "bloom/bloom.h"
 #include "cuckoo_unit.h"
 #include "saved_unit.h"

@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 256 };
+enum { THREADS = 8, ROUNDS = 1000000 / SCALE };
 
 /* Calls of the library to the system that a test can refuse. */
 static _Atomic bool refuse_keys, refuse_values;
@@ -41,7 +41,7 @@ static struct counters set_of(unsigned n)
 /* As many shards as a filter can have on this machine. */
 static struct counters largest_set(void)
 {
-  return set_of(tamis__counter_shards(UINT64_MAX));
+  return set_of(usual_shards(UINT64_MAX));
 }
 
 /* The machine has so many cores; 0: as many as it really has. */
@@ -67,12 +67,12 @@ TEST(shards_suit_the_machine_and_the_filter)
   assert_int_equal(sizeof(struct counter_shard), 64); /* a cache line */
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
     pretended_cores = rows[i][0];
-    const unsigned most = tamis__counter_shards(UINT64_MAX);
+    const unsigned most = usual_shards(UINT64_MAX);
     assert_int_equal(most, rows[i][1]);
-    assert_int_equal(tamis__counter_shards(16 * 512), 16);
-    assert_int_equal(tamis__counter_shards(0), 2);
+    assert_int_equal(usual_shards(16 * 512), 16);
+    assert_int_equal(usual_shards(0), 2);
     for (uint64_t bytes = 1; bytes < 1 << 20; bytes += 1 + bytes / 8) {
-      unsigned n = tamis__counter_shards(bytes);
+      unsigned n = usual_shards(bytes);
       assert_in_range(n, 2, most);
       assert_int_equal(n & (n - 1), 0);
       assert_true(n == 2 || n * sizeof(struct counter_shard) <= bytes / 8);

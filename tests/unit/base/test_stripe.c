@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "base/parts.h"
+#include "base/cores.h"
 #include "base/stripe.h"
 #include "harness.h"
 
@@ -46,7 +46,7 @@ TEST(stripes_exclude_each_other)
 TEST(a_stripe_is_a_cache_line)
 {
   assert_int_equal(sizeof(struct padded_stripe), 64);
-  unsigned count = tamis__stripe_count();
+  unsigned count = usual_stripes();
   assert_in_range(count, 64, 1024);
   assert_int_equal(count & (count - 1), 0);
 }
