@@ -139,17 +139,21 @@ int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
   return TAMIS_OK;
 }
 
-bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader r,
-                               uint64_t *copies)
+int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
+                             struct lane_counts_reader *out, uint64_t *copies)
 {
   const struct lane_shape *s = t->shape;
-  while (lane_counts_next(&r)) {
-    if (r.lane >= t->end * s->lanes || r.count >= saved_most_copies - *copies ||
-        !lane_get(s, t->words[r.lane / s->lanes], (unsigned) (r.lane % s->lanes)))
-      return false;
-    *copies += r.count;
+  int result = tamis__image_read_counts(r, t, out);
+  if (result != TAMIS_OK)
+    return result;
+  struct lane_counts_reader counts = *out;
+  while (lane_counts_next(&counts)) {
+    if (counts.lane >= t->end * s->lanes || counts.count >= saved_most_copies - *copies ||
+        !lane_get(s, t->words[counts.lane / s->lanes], (unsigned) (counts.lane % s->lanes)))
+      return TAMIS_ECORRUPT;
+    *copies += counts.count;
   }
-  return !r.wrong;
+  return counts.wrong ? TAMIS_ECORRUPT : TAMIS_OK;
 }
 
 struct filling {
@@ -175,7 +179,7 @@ int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane
   struct filling to = {p, {t->n, t->shape->lanes}, memory, spare};
   struct lane_counts_reader counts;
   int result;
-  while ((result = image_load_counts(r, t, &counts, copies)) == TAMIS_OK) {
+  while ((result = tamis__image_load_counts(r, t, &counts, copies)) == TAMIS_OK) {
     if (p)
       result = tamis__image_give(counts, COUNTS_BUCKETS * to.size.lanes, give_counts, &to);
     if (result != TAMIS_OK)

@@ -176,18 +176,10 @@ struct image_table {
 int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out);
 
-/* Returns true if all `counts` are valid and belong to lanes in use.  Adds their sum to *copies. */
-bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
-                               uint64_t *copies);
-
-/* Reads the next block by tamis__image_read_counts(), and checks its counts. */
-static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
-                                    struct lane_counts_reader *out, uint64_t *copies)
-{
-  int result = tamis__image_read_counts(r, t, out);
-  return result == TAMIS_OK && !tamis__image_check_counts(t, *out, copies) ? TAMIS_ECORRUPT
-                                                                           : result;
-}
+/* Reads the next block by tamis__image_read_counts(), and checks that all its counts are valid and
+ * belong to lanes in use.  Adds their sum to *copies. */
+int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
+                             struct lane_counts_reader *out, uint64_t *copies);
 
 /* Loads all counts of a table into the plane *p, which no other thread may use yet.  If p is NULL,
  * only checks the counts.  If memory is refused, returns TAMIS_ENOMEM. */

@@ -2,18 +2,117 @@
  *
  * Layer 2: ends periods of a sliding window (steps 5 to 9 in table.h), and removes empty layers.
  */
+#include "window/copies.h"
+#include "window/layers.h"
 #include "window/operations.h"
 
-#include "window/layers.h"
-#include "window/sweep.h"
+/* ---- the sweep: steps 6 and 8 ---- */
 
-/* Removes empty layers from the list.  A closed layer that the sweep found empty stays empty. */
-static void let_layers_leave(struct window *w, const struct window_swept *swept)
+/* The layers that exist when a sweep begins.  While the sweep holds `advancing`, no layer leaves. */
+struct swept {
+  unsigned oldest, now; /* the sweep keeps the stamps from `oldest` to `now` */
+  unsigned n;
+  struct window_layer *layer[WINDOW_MOST_LAYERS]; /* the newest layer comes first */
+  uint64_t left[WINDOW_MOST_LAYERS];              /* not 0: the layer still has entries */
+};
+
+/* Clears the lanes of a word whose stamps the sweep does not keep.  Returns the number of these
+ * lanes.  The caller must hold the word's stripe. */
+static unsigned sweep_word_locked(struct window *w, struct swept *swept, unsigned i, uint64_t index)
+{
+  const struct window_layer *layer = swept->layer[i];
+  const struct window_shape *s = &layer->geometry.whole;
+  const uint64_t value = word_load(&layer->words[index]), used = window_used(s, value);
+  const uint64_t gone = used & window_beyond(s, value, swept->oldest, swept->now);
+  swept->left[i] |= used ^ gone;
+  if (!gone)
+    return 0;
+  for (uint64_t lanes = gone; lanes && window_has_counts(layer, index); lanes &= lanes - 1)
+    window_forget_further(w, layer, (struct window_lane){index, lanes_first(&s->lane, lanes)});
+  word_store(&layer->words[index], value & ~lanes_bits(&s->lane, gone));
+  return lanes_count(gone);
+}
+
+static void sweep_block(struct window *w, struct swept *swept, unsigned i, uint64_t block)
+{
+  struct window_stripe *stripe = window_stripe_of_block(w, block);
+  const struct window_layer *layer = swept->layer[i];
+  const uint64_t end = (block + 1) << layer->block_shift, words = window_words(&layer->geometry);
+  unsigned cleared = 0;
+  window_lock(w, stripe);
+  for (uint64_t index = block << layer->block_shift; index < end && index < words; index++)
+    cleared += sweep_word_locked(w, swept, i, index);
+  window_use(stripe, -(int64_t) cleared);
+  window_unlock(w, stripe);
+  HOOK(window_block_swept);
+}
+
+static void list_layers(const struct window *w, struct swept *swept)
+{
+  uint64_t epoch;
+  do {
+    epoch = epoch_read(&w->state->epoch);
+    swept->n = 0;
+    for (struct window_layer *layer = window_newest(w, epoch); layer;
+         layer = window_next(layer, epoch)) {
+      swept->layer[swept->n] = layer;
+      swept->left[swept->n++] = 0;
+    }
+  } while (epoch_read(&w->state->epoch) != epoch); /* a layer may have been opened meanwhile */
+}
+
+/* Sweeps all layers.  Takes each stripe at least once, and sweeps the stripe's blocks if they have
+ * lanes in use.  The caller must hold `advancing`. */
+static void sweep(struct window *w, struct swept *swept)
+{
+  list_layers(w, swept);
+  const uint64_t epoch = epoch_read(&w->state->epoch), stripes = w->stripes.mask + 1;
+  swept->oldest = epoch_stamp_of_age(epoch, window_oldest_age(w, epoch), w->stamps);
+  swept->now = epoch_now(epoch);
+  for (uint64_t stripe = 0; stripe < stripes; stripe++) {
+    window_lock(w, &w->stripes.all[stripe]);
+    const bool used = window_stripe_lanes(&w->stripes.all[stripe]);
+    window_unlock(w, &w->stripes.all[stripe]);
+    if (!used)
+      HOOK(window_block_swept);
+    for (unsigned i = 0; i < swept->n && used; i++) {
+      const struct window_layer *layer = swept->layer[i];
+      const uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
+      for (uint64_t block = stripe; block <= last; block += stripes)
+        sweep_block(w, swept, i, block);
+    }
+  }
+}
+
+/* ---- the ends of periods ---- */
+
+/* Publishes an epoch word whose period is n periods later.  The caller must hold `advancing`. */
+static void publish(struct window *w, unsigned n)
+{
+  uint64_t epoch = epoch_read(&w->state->epoch);
+  while (!epoch_publish(&w->state->epoch, &epoch, epoch_after_periods(epoch, n, w->stamps)))
+    ;
+  HOOK(window_published);
+}
+
+void tamis__window_lock_advancing(struct window *w)
+{
+  struct swept swept;
+  if (!owned_lock(&w->state->advancing, &w->owner))
+    return;
+  sweep(w, &swept);
+  const unsigned ahead = w->spec.periods - window_oldest_age(w, epoch_read(&w->state->epoch));
+  if (ahead)
+    publish(w, ahead);
+}
+
+/* Removes from the list the closed layers that the sweep has found empty: they stay empty. */
+static void let_layers_leave(struct window *w, const struct swept *swept)
 {
   struct window_layer *empty[WINDOW_MOST_LAYERS];
   unsigned n = 0;
-  for (unsigned i = 0; i < swept->n; i++)
-    if (swept->layer[i] != swept->open && !swept->left[i])
+  for (unsigned i = 1; i < swept->n; i++)
+    if (!swept->left[i])
       empty[n++] = swept->layer[i];
   tamis__window_let_leave(w, empty, n);
 }
@@ -30,25 +129,25 @@ static void open_smaller(struct window *w)
 /* Ends one period (steps 5 and 6 in table.h). */
 static void end_one(struct window *w)
 {
-  struct window_swept swept = {.n = 0};
+  struct swept swept;
   open_smaller(w);
-  tamis__window_publish(w, 1);
-  tamis__window_sweep(w, &swept);
+  publish(w, 1);
+  sweep(w, &swept);
   let_layers_leave(w, &swept);
 }
 
 /* Ends n periods at once (steps 7 to 9 in table.h), at most G, the past periods of the window. */
 static void jump(struct window *w, unsigned n)
 {
-  struct window_swept swept = {.n = 0};
+  struct swept swept;
   const uint64_t epoch = epoch_read(&w->state->epoch);
   const uint64_t numbers = numbers_load(&w->state->numbers);
   open_smaller(w);
   numbers_store(&w->state->numbers, epoch_numbers_ahead(epoch, numbers, n));
   HOOK(window_jump_begun);
-  tamis__window_sweep(w, &swept);
+  sweep(w, &swept);
   w->used_before = window_lanes_in_use(w);
-  tamis__window_publish(w, n);
+  publish(w, n);
   let_layers_leave(w, &swept);
 }
 

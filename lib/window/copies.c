@@ -90,9 +90,6 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  /* The caller holds the stripe of the lane's bucket, as plane_counts() requires. */
-  if (!plane_counts(&at.plane->counts))
-    return 0;
   lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
   lock_release(&at.plane->lock);
@@ -115,19 +112,6 @@ static int set_locked(struct window *w, const struct count_place *at, uint64_t f
   return tamis__plane_set(&at->plane->counts, at->size, &memory, at->word, at->lane, further)
              ? TAMIS_OK
              : request.result;
-}
-
-int tamis__window_set_further(struct window *w, const struct window_layer *layer,
-                              struct window_lane lane, uint64_t further)
-{
-  struct count_place at = place_of(layer, lane);
-  lock_take(&at.plane->lock);
-  uint64_t old = plane_get(&at.plane->counts, at.word, at.lane);
-  int result = set_locked(w, &at, further);
-  lock_release(&at.plane->lock);
-  if (result == TAMIS_OK)
-    window_count_copies(stripe_of_lane(w, layer, lane), further - old);
-  return result;
 }
 
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,

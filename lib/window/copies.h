@@ -55,30 +55,32 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* The number of further copies of the entry in a lane. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Sets the number of further copies of an entry.  A refused increase changes nothing.
- *   Errors  TAMIS_EFULL: the number is not below saved_most_copies, or max_bytes is reached;
- *           TAMIS_ENOMEM */
-int tamis__window_set_further(struct window *w, const struct window_layer *layer,
-                              struct window_lane lane, uint64_t further);
+static inline uint64_t window_further(const struct window_layer *layer, struct window_lane lane)
+{
+  return window_has_counts(layer, lane.index) ? tamis__window_further(layer, lane) : 0;
+}
 
-/* Adds `more`, modulo 2^64, to the number of further copies of an entry.
- *   Errors  those of tamis__window_set_further() */
+/* Adds `more`, modulo 2^64, to the number of further copies of an entry.  If the number falls, no
+ * memory is needed.  A refused increase changes nothing.
+ *   Errors  TAMIS_EFULL: the sum is not below saved_most_copies, or max_bytes is reached;
+ *           TAMIS_ENOMEM */
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 
 /* Sets the count of a lane to 0, because its entry is forgotten or leaves the lane. */
 static inline void window_forget_further(struct window *w, const struct window_layer *layer,
-                                         struct window_lane at)
+                                         struct window_lane lane)
 {
-  if (window_has_counts(layer, at.index))
-    (void) tamis__window_set_further(w, layer, at, 0);
+  const uint64_t further = window_further(layer, lane);
+  if (further)
+    (void) tamis__window_add_further(w, layer, lane, -further);
 }
 
 /* ---- all counts of a layer ---- */
 
 /* Sets the counts of the lanes of a layer, except empty lanes.  The layer must have no counts yet,
  * and no other thread may use the layer.  The counts are encoded in as little memory as possible.
- *   Errors  those of tamis__window_set_further() */
+ *   Errors  those of tamis__window_add_further() */
 int tamis__window_give_counts(struct window *w, const struct window_layer *layer,
                               const struct lane_counts *counts);
 

@@ -6,7 +6,6 @@
 #include "window/copies.h"
 #include "window/counted.h"
 #include "window/layers.h"
-#include "window/lookup.h"
 #include "window/operations.h"
 
 /* ---- sizes ---- */

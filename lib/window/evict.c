@@ -8,9 +8,10 @@
 #include "table/put.h"
 #include "table/search.h"
 #include "window/counted.h"
+#include "window/layers.h"
+#include "window/operations.h"
 #include "window/pair.h"
 #include "window/rooms.h"
-#include "window/sweep.h"
 
 /* ---- search of a path ---- */
 
@@ -77,20 +78,15 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Moves the count of an entry to the free lane `to`.  If a dead entry is there (to->entry is not
- * 0), its own count is lost.  The caller must hold the stripes of both buckets. */
+/* Moves the count of an entry to the free lane `new`, whose entry, if any, is dead.  The caller must
+ * hold the stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
-                               const struct found *from, const struct found *to)
+                               struct window_lane old, struct window_lane new)
 {
-  struct window_lane old = window_lane(layer, from->bucket, from->lane);
-  uint64_t further = window_has_counts(layer, old.index) ? tamis__window_further(layer, old) : 0;
-  if (!further && !to->entry)
-    return TAMIS_OK;
-  struct window_lane new = window_lane(layer, to->bucket, to->lane);
-  int result = TAMIS_OK;
-  if (further || window_has_counts(layer, new.index))
-    result = tamis__window_set_further(w, layer, new, further);
-  if (further && result == TAMIS_OK)
+  const uint64_t further = window_further(layer, old);
+  window_forget_further(w, layer, new);
+  int result = further ? tamis__window_add_further(w, layer, new, further) : TAMIS_OK;
+  if (result == TAMIS_OK)
     window_forget_further(w, layer, old);
   return result;
 }
@@ -152,9 +148,8 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
     return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);
-  uint64_t dead_entry = lane_get(&s->lane, to_value, lane);
-  int result = move_further_locked(w, layer, &(struct found){entry, source, move->lane},
-                                   &(struct found){dead_entry, target, lane});
+  int result = move_further_locked(w, layer, window_lane(layer, source, move->lane),
+                                   window_lane(layer, target, lane));
   if (result != TAMIS_OK)
     return result;
   window_store(layer, target, lane, entry);
@@ -163,7 +158,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   HOOK(window_version_bumped);
   window_store(layer, source, move->lane, 0);
   fullness_reset(&layer->full[window_mark_of(layer, source)]);
-  count_move_locked(w, layer, source, target, entry, dead_entry);
+  count_move_locked(w, layer, source, target, entry, lane_get(&s->lane, to_value, lane));
   return TAMIS_OK;
 }
 
@@ -208,8 +203,9 @@ static int execute(struct window *w, const struct path_of_layer *of, const struc
   return result;
 }
 
-bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
-                               const struct window_buckets *place)
+/* Whether a mark says that no moves make room.  Needs a read section or the lock `opening`. */
+static bool has_no_path(const struct window *w, const struct window_layer *layer,
+                        const struct window_buckets *place)
 {
   const fullness *full = &layer->full[window_mark_of(layer, place->lower)];
   if (!fullness_has_no_path(full))
@@ -231,7 +227,7 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
                            const struct window_buckets *place, bool thorough)
 {
   of->first = first_of_segment(of->layer, place->lower);
-  if (!thorough && tamis__window_has_no_path(w, of->layer, place))
+  if (!thorough && has_no_path(w, of->layer, place))
     return TAMIS_ABSENT;
   if (plan_path(of->layer, place, epoch_dead(epoch_read(&w->state->epoch)), &of->path)) {
     fullness_found_room(&of->layer->full[window_mark_of(of->layer, place->lower)]);
@@ -268,6 +264,40 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
   if (result == FROZEN)
     wait_for_thaw(w);
   return result < 0 ? result : TAMIS_OK;
+}
+
+/* ---- no room ---- */
+
+/* Finds room in a segment, or opens a layer, or sets the segment's full mark.  (The search and the
+ * mark need `opening`.)  Assumes that a segment without room is nearly full, as no call counts a
+ * segment's lanes in use.  The assumption is true unless keys were chosen to collide. */
+static int grow_locked(struct window *w, struct window_layer *full,
+                       const struct window_buckets *place)
+{
+  unsigned at = window_mark_of(full, place->lower);
+  fullness *mark = &full->full[at];
+  uint64_t rooms = window_rooms(w, epoch_read(&w->state->epoch));
+  if (!has_no_path(w, full, place)) {
+    fullness_begin_search(mark);
+    HOOK(window_full_search_begins);
+    if (tamis__window_path_exists(w, full, place))
+      return TAMIS_OK;
+  }
+  int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
+  if (result != TAMIS_OK) /* TAMIS_ENOMEM does not set FULL, as memory may become free */
+    fullness_mark(mark, &full->vacated[at],
+                  result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
+  return result;
+}
+
+int tamis__window_grow(struct window *w, struct window_layer *full,
+                       const struct window_buckets *place, uint64_t epoch)
+{
+  lock_take(&w->opening);
+  bool same = epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
+  int result = same ? grow_locked(w, full, place) : TAMIS_OK;
+  lock_release(&w->opening);
+  return result;
 }
 
 /* ---- frozen segments ---- */

@@ -33,9 +33,11 @@
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 
-/* Whether a mark says that no moves make room.  Needs a read section or the lock `opening`. */
-bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
-                               const struct window_buckets *place);
+/* Opens the next layer if no moves make room for a key in `full`, the newest layer that `epoch`
+ * names.  Does nothing if the layers have changed since `epoch`.  On an error, marks the key's
+ * segment as full.  Returns TAMIS_EFULL if the filter is fixed.  The caller must hold no lock. */
+int tamis__window_grow(struct window *w, struct window_layer *full,
+                       const struct window_buckets *place, uint64_t epoch);
 
 /* Whether moves can make room in these buckets.  Call it in a read section or under `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,

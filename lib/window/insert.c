@@ -31,7 +31,6 @@
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/layers.h"
-#include "window/lookup.h"
 #include "window/pair.h"
 #include "window/rooms.h"
 

@@ -35,9 +35,7 @@
 
 #include "base/memory.h"
 #include "window/copies.h"
-#include "window/evict.h"
-#include "window/lookup.h"
-#include "window/rooms.h"
+#include "window/operations.h"
 
 #include <assert.h>
 
@@ -248,38 +246,6 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
     return result;
   plan_largest_locked(w, &g);
   return open_locked(w, &g, index);
-}
-
-/* Finds room in a segment, or opens a layer, or sets the segment's full mark.  (The search and the
- * mark need `opening`.)  Assumes that a segment without room is nearly full, as no call counts a
- * segment's lanes in use.  The assumption is true unless keys were chosen to collide. */
-static int grow_locked(struct window *w, struct window_layer *full,
-                       const struct window_buckets *place)
-{
-  unsigned at = window_mark_of(full, place->lower);
-  fullness *mark = &full->full[at];
-  uint64_t rooms = window_rooms(w, epoch_read(&w->state->epoch));
-  if (!tamis__window_has_no_path(w, full, place)) {
-    fullness_begin_search(mark);
-    HOOK(window_full_search_begins);
-    if (tamis__window_path_exists(w, full, place))
-      return TAMIS_OK;
-  }
-  int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
-  if (result != TAMIS_OK) /* TAMIS_ENOMEM does not set FULL, as memory may become free */
-    fullness_mark(mark, &full->vacated[at],
-                  result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
-  return result;
-}
-
-int tamis__window_grow(struct window *w, struct window_layer *full,
-                       const struct window_buckets *place, uint64_t epoch)
-{
-  lock_take(&w->opening);
-  bool same = epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
-  int result = same ? grow_locked(w, full, place) : TAMIS_OK;
-  lock_release(&w->opening);
-  return result;
 }
 
 /* ---- a smaller layer after a burst ---- */

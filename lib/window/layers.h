@@ -15,12 +15,6 @@ void tamis__window_prepare_layer(const struct window *w, struct window_layer *la
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
-/* Opens the next layer if no moves make room for a key in `full`, the newest layer that `epoch`
- * names.  Does nothing if the layers have changed since `epoch`.  On an error, marks the key's
- * segment as full.  Returns TAMIS_EFULL if the filter is fixed.  The caller must hold no lock. */
-int tamis__window_grow(struct window *w, struct window_layer *full,
-                       const struct window_buckets *place, uint64_t epoch);
-
 /* Creates a layer, which then owns `words`.  If `words` is NULL, allocates them.  Returns NULL if
  * there is no memory.  The caller must count the bytes of the layer. */
 struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,

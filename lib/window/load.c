@@ -216,7 +216,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
                               .table = number};
   struct lane_counts_reader r;
   int result;
-  while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
+  while ((result = tamis__image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
     /* c->counts has no blocks, so a block's first count may skip more lanes and take more bytes. */

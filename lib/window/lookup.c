@@ -13,9 +13,9 @@
  * EPOCH_GROWN is set, or a version or the epoch word has changed.  If so, the look-up begins again
  * on the general path, which searches all layers.
  */
-#include "window/lookup.h"
-
 #include "base/compiler.h"
+#include "window/operations.h"
+#include "window/table.h"
 
 /* ---- one layer ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the calls on sliding windows, except look-ups (lookup.h).  They take unmixed hashes.
+ * Layer 2: the calls on sliding windows.  They take unmixed hashes, except `find`.
  */
 #ifndef TAMIS_LIB_WINDOW_OPERATIONS_H
 #define TAMIS_LIB_WINDOW_OPERATIONS_H
@@ -8,9 +8,29 @@
 #include "base/filter.h"
 
 struct window;
-struct locked;
+struct window_geometry;
+struct window_layer;
 struct pair;
 struct found;
+
+/* ---- lookup.c ---- */
+
+/* WINDOW_MOVED: an entry has been moved during the search, so the answer is unknown. */
+enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
+
+/* The functions that are compiled for each shape, both for tables of one segment and of several. */
+struct window_calls {
+  bool (*contains)(const tamis_filter *f, uint64_t hash);
+  size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
+  /* Searches one layer.  `dead` is from the epoch word, which the caller must then read again. */
+  enum window_answer (*find)(const struct window *w, const struct window_layer *layer,
+                             uint64_t mixed, unsigned dead);
+};
+
+/* The `prefetch` of struct filter_operations. */
+void tamis__window_prefetch(const tamis_filter *f, uint64_t hash);
+
+const struct window_calls *tamis__window_calls(const struct window_geometry *g);
 
 /* ---- insert.c ---- */
 
@@ -41,6 +61,12 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 /* ---- advance.c, unite.c ---- */
 
 int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
+
+/* Takes `advancing`.  If a process was killed while it held this lock, the killed process may have
+ * ended a period without a sweep, or begun a jump.  Then the function sweeps, and completes the
+ * jump ([T] in table.h). */
+void tamis__window_lock_advancing(struct window *w);
+
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
 /* Adds the keys of `from` to the window `into`.  If `checkpoint` is set, `from` is an earlier state

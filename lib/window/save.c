@@ -143,9 +143,9 @@ static void copy_counts_locked(const struct window_layer *layer, uint64_t index,
 {
   const struct lane_shape *s = &layer->geometry.whole.lane;
   uint64_t used = window_used(&layer->geometry.whole, value);
-  for (; used && window_has_counts(layer, index); used &= used - 1) {
+  for (; used; used &= used - 1) {
     unsigned lane = lanes_first(s, used);
-    uint64_t further = tamis__window_further(layer, (struct window_lane){index, lane});
+    uint64_t further = window_further(layer, (struct window_lane){index, lane});
     if (further)
       lane_counts_add(counts, index * s->lanes + lane, further);
   }

@@ -50,21 +50,6 @@ struct united {
   bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
 };
 
-/* Adds an entry's copies to the count of its lane.  `live`: the lane has the entry already. */
-static int unite_copies(struct window *w, const struct united *u, struct window_lane lane,
-                        bool live)
-{
-  const struct window_layer *layer = u->pair.layer;
-  uint64_t further = u->copies - 1;
-  if (!window_counts_copies(w))
-    return TAMIS_OK;
-  if (live)
-    return tamis__window_add_further(w, layer, lane, further + 1);
-  return further || window_has_counts(layer, lane.index)
-             ? tamis__window_set_further(w, layer, lane, further)
-             : TAMIS_OK;
-}
-
 /* In a counted table: adds the copies to the entry in lane *at, unless `from` is a checkpoint. */
 static int unite_counted_locked(const struct window *w, const struct united *u,
                                 const struct found *at)
@@ -96,7 +81,13 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
   } else if (!find_lane(&home, &at, epoch)) {
     return NO_ROOM;
   }
-  int result = unite_copies(w, u, window_lane(layer, at.bucket, at.lane), live);
+  const struct window_lane lane = window_lane(layer, at.bucket, at.lane);
+  const uint64_t further = u->copies - !live;
+  int result = TAMIS_OK;
+  if (!live)
+    window_forget_further(w, layer, lane); /* the count of a dead entry */
+  if (further && window_counts_copies(w))
+    result = tamis__window_add_further(w, layer, lane, further);
   if (result != TAMIS_OK)
     return result;
   if (!at.entry)

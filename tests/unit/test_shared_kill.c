@@ -31,7 +31,7 @@
 #include "base/saved.h"
 #include "base/shared_file.h"
 #include "window/counted.h"
-#include "window/sweep.h"
+#include "window/operations.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
