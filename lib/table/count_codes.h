@@ -97,30 +97,6 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
     first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
 }
 
-/* Writes the codes of a block in order. */
-struct code_writer {
-  uint64_t *next;
-  uint64_t begun; /* the first `used` bits of the word that will be stored in *next */
-  unsigned used, bits;
-};
-
-static inline void code_write(struct code_writer *w, uint64_t code)
-{
-  w->begun |= code << w->used;
-  w->used += w->bits;
-  if (w->used < 64)
-    return;
-  *w->next++ = w->begun;
-  w->used -= 64;
-  w->begun = w->used ? code >> (w->bits - w->used) : 0;
-}
-
-static inline void code_write_rest(const struct code_writer *w)
-{
-  if (w->used)
-    *w->next = w->begun;
-}
-
 /* The code for a count, or 0 if the count has no code. */
 static inline uint64_t code_for(const struct count_block *b, uint64_t count)
 {
@@ -197,16 +173,6 @@ static inline void slots_move(const struct count_block *b, void *slots, size_t t
 {
   size_t size = slot_bytes(b);
   memmove((char *) slots + to * size, (char *) slots + from * size, (b->exceptions - from) * size);
-}
-
-static inline uint64_t count_at(const struct count_block *b, size_t positions, size_t i)
-{
-  uint64_t code = code_get(b, i);
-  if (code || !b->exceptions)
-    return code;
-  const void *slots = slots_of(b, positions);
-  size_t j = slot_seek(b, slots, i);
-  return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
 }
 
 /* ---- all counts, a few at a time ---- */

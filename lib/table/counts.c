@@ -127,16 +127,14 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
   b->wide = frame->wide;
   b->live = (block_figure) frame->live;
   void *slots = slots_of(b, positions);
-  const uint64_t most = code_mask(b);
-  struct code_writer writer = {.next = b->words, .bits = b->bits};
   for (size_t n, first = 0; (n = next_counts(&source)) > 0; first += n)
     for (size_t i = 0; i < n; i++) {
-      uint64_t count = source.next[i];
-      if (count > most)
+      const uint64_t count = source.next[i];
+      if (code_for(b, count))
+        code_set(b, first + i, count);
+      else if (count)
         slot_set(b, slots, b->exceptions++, first + i, count);
-      code_write(&writer, count > most ? 0 : count);
     }
-  code_write_rest(&writer);
 }
 
 /* Returns true if a block can be encoded in place.  If the counts come from the block itself, it is
@@ -236,10 +234,16 @@ static size_t most_changes(size_t positions)
   return 2 * positions;
 }
 
+/* Returns true if the count needs no exception, and so no slot, because it is 0 or has a code. */
+static bool has_no_slot(const struct count_block *b, uint64_t count)
+{
+  return !count || code_for(b, count);
+}
+
 /* Returns true if lane i can get the count without a new encoding of the block. */
 static bool has_room(const struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
-  if (!count || code_for(b, count))
+  if (has_no_slot(b, count))
     return true;
   if (count >> count_bits(b->wide))
     return false;
@@ -264,12 +268,6 @@ static void drop_exception(struct count_block *b, size_t positions, size_t i)
   size_t j = slot_seek(b, slots, i);
   slots_move(b, slots, j, j + 1);
   b->exceptions--;
-}
-
-/* Returns true if the count needs no exception, and so no slot, because it is 0 or has a code. */
-static bool has_no_slot(const struct count_block *b, uint64_t count)
-{
-  return !count || code_for(b, count);
 }
 
 /* Replaces the count of lane i, which is `from`, by `to`.  The block must have room for `to`. */
@@ -358,8 +356,13 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane)
 {
   const struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
-  return b ? count_at(b, counts_positions(d), bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane)
-           : 0;
+  const size_t i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
+  const uint64_t code = b ? code_get(b, i) : 0;
+  if (code || !b || !b->exceptions)
+    return code;
+  const void *slots = slots_of(b, counts_positions(d));
+  size_t j = slot_seek(b, slots, i);
+  return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
 }
 
 /* ---- creation, copies and validation ---- */

@@ -96,11 +96,6 @@ struct counts_source {
   size_t at;
 };
 
-static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_POSITIONS])
-{
-  return (struct counts_source){.array = counts};
-}
-
 /* Encodes a block.  If `spare` is true, gives it a few more bytes, as room for more exceptions.
  * Returns false, and changes nothing, if memory was refused. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,

@@ -70,19 +70,18 @@ void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocato
   *counts = (struct lane_counts){0};
 }
 
-int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
-                      int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
-                      void *context)
+bool tamis__image_next(struct lane_counts_reader *r, unsigned lanes, uint64_t *first,
+                       uint64_t counts[COUNTS_POSITIONS])
 {
-  int result = TAMIS_OK;
-  for (bool more = lane_counts_next(&r); more && result == TAMIS_OK;) {
-    uint64_t all[COUNTS_POSITIONS] = {0};
-    const uint64_t block = r.lane / lanes;
-    for (; more && r.lane / lanes == block; more = lane_counts_next(&r))
-      all[r.lane % lanes] = r.count;
-    result = give(context, block * lanes, all);
-  }
-  return result;
+  if (!r->count && !lane_counts_next(r)) /* r->count: the last call has read one count too many */
+    return false;
+  *first = r->lane / lanes * lanes;
+  memset(counts, 0, COUNTS_POSITIONS * sizeof *counts);
+  do {
+    counts[r->lane % lanes] = r->count;
+    r->count = 0;
+  } while (lane_counts_next(r) && r->lane - *first < lanes);
+  return true;
 }
 
 /* ---- blocks of counts ---- */
@@ -156,34 +155,18 @@ int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
   return counts.wrong ? TAMIS_ECORRUPT : TAMIS_OK;
 }
 
-struct filling {
-  plane *plane;
-  struct plane_size size;
-  const struct counts_memory *memory;
-  bool spare;
-};
-
-static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
-{
-  const struct filling *to = context;
-  const unsigned block = (unsigned) (first / to->size.lanes / COUNTS_BUCKETS);
-  const struct counts_source from = counts_of_array(counts);
-  return tamis__plane_write(to->plane, to->size, to->memory, block, &from, to->spare)
-             ? TAMIS_OK
-             : TAMIS_ENOMEM;
-}
-
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies)
 {
-  struct filling to = {p, {t->n, t->shape->lanes}, memory, spare};
+  const struct plane_size size = {t->n, t->shape->lanes};
+  uint64_t first, all[COUNTS_POSITIONS];
+  const struct counts_source from = {.array = all};
   struct lane_counts_reader counts;
   int result;
-  while ((result = tamis__image_load_counts(r, t, &counts, copies)) == TAMIS_OK) {
-    if (p)
-      result = tamis__image_give(counts, COUNTS_BUCKETS * to.size.lanes, give_counts, &to);
-    if (result != TAMIS_OK)
-      return result;
-  }
+  while ((result = tamis__image_load_counts(r, t, &counts, copies)) == TAMIS_OK)
+    while (p && tamis__image_next(&counts, COUNTS_BUCKETS * size.lanes, &first, all))
+      if (!tamis__plane_write(p, size, memory, (unsigned) (first / size.lanes / COUNTS_BUCKETS),
+                              &from, spare))
+        return TAMIS_ENOMEM;
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }

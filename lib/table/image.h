@@ -140,11 +140,11 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
   return !r->wrong;
 }
 
-/* Reads all counts.  For each block of `lanes` lanes in which a lane has a count, calls `give` with
- * the number of the block's first lane and an array of the counts, which `give` may change. */
-int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
-                      int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
-                      void *context);
+/* Reads the counts of the next block of `lanes` lanes in which a lane has a count.  Sets *first to
+ * the number of the block's first lane.  Returns false if no count is left.  All bytes must be valid
+ * counts, and no other function may use *r. */
+bool tamis__image_next(struct lane_counts_reader *r, unsigned lanes, uint64_t *first,
+                       uint64_t counts[COUNTS_POSITIONS]);
 
 /* ---- blocks of counts ---- */
 

@@ -90,6 +90,8 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
+  if (!plane_counts(&at.plane->counts)) /* allowed under the stripe of the lane's word */
+    return 0;
   lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
   lock_release(&at.plane->lock);
@@ -130,43 +132,41 @@ int tamis__window_add_further(struct window *w, const struct window_layer *layer
 
 /* ---- all counts of a layer ---- */
 
-struct given {
-  struct window *w;
-  const struct window_layer *layer;
-};
-
-static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
+/* Drops the counts of empty lanes, and adds the others to the stripes. */
+static void count_in_stripes(struct window *w, const struct window_layer *layer, uint64_t first,
+                             uint64_t counts[COUNTS_POSITIONS])
 {
-  const struct given *to = context;
-  const struct window_layer *layer = to->layer;
   const struct lane_shape *s = &layer->geometry.whole.lane;
-  const struct count_place at = place_of(layer, (struct window_lane){first / s->lanes, 0});
-  struct request request = {.w = to->w};
-  struct counts_memory memory = memory_of(&request);
   for (unsigned i = 0; i < COUNTS_POSITIONS; i++) {
     if (!counts[i])
       continue;
     const struct window_lane lane = {(first + i) / s->lanes, (unsigned) ((first + i) % s->lanes)};
-    struct window_stripe *stripe = stripe_of_lane(to->w, layer, lane);
+    struct window_stripe *stripe = stripe_of_lane(w, layer, lane);
     if (!lane_get(s, word_load(&layer->words[lane.index]), lane.lane))
       counts[i] = 0;
-    window_lock(to->w, stripe);
+    window_lock(w, stripe);
     window_count_copies(stripe, counts[i]);
-    window_unlock(to->w, stripe);
+    window_unlock(w, stripe);
   }
-  const struct counts_source from = counts_of_array(counts);
-  return tamis__plane_write(&at.plane->counts, at.size, &memory,
-                            (unsigned) (at.word / COUNTS_BUCKETS), &from, false)
-             ? TAMIS_OK
-             : request.result;
 }
 
 int tamis__window_give_counts(struct window *w, const struct window_layer *layer,
                               const struct lane_counts *counts)
 {
   const uint64_t in_plane = UINT64_C(1) << layer->plane_shift;
-  const unsigned words = in_plane < COUNTS_BUCKETS ? (unsigned) in_plane : COUNTS_BUCKETS;
-  struct given given = {w, layer};
-  return tamis__image_give(lane_counts_read(counts, 0, 0), words * layer->geometry.whole.lane.lanes,
-                           give_counts, &given);
+  const unsigned words = in_plane < COUNTS_BUCKETS ? (unsigned) in_plane : COUNTS_BUCKETS,
+                 lanes = layer->geometry.whole.lane.lanes;
+  struct request request = {.w = w};
+  struct counts_memory memory = memory_of(&request);
+  struct lane_counts_reader r = lane_counts_read(counts, 0, 0);
+  uint64_t first, all[COUNTS_POSITIONS];
+  const struct counts_source from = {.array = all};
+  while (tamis__image_next(&r, words * lanes, &first, all)) {
+    const struct count_place at = place_of(layer, (struct window_lane){first / lanes, 0});
+    count_in_stripes(w, layer, first, all);
+    if (!tamis__plane_write(&at.plane->counts, at.size, &memory,
+                            (unsigned) (at.word / COUNTS_BUCKETS), &from, false))
+      return request.result;
+  }
+  return TAMIS_OK;
 }
