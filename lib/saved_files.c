@@ -19,11 +19,6 @@
 
 /* ---- saving ---- */
 
-static int write_to_file(void *file, const void *data, size_t size)
-{
-  return tamis__file_write(file, data, size);
-}
-
 static int save_file(const tamis_filter *f, const char *path, const tamis_file_access *access)
 {
   struct new_file file;
@@ -32,7 +27,7 @@ static int save_file(const tamis_filter *f, const char *path, const tamis_file_a
     return result;
   result = tamis__file_give(file.fd, access);
   if (result == TAMIS_OK)
-    result = tamis__save(f, write_to_file, &file);
+    result = tamis__save(f, tamis__file_write, &file);
   if (result == TAMIS_OK)
     result = tamis__file_commit(&file);
   if (result != TAMIS_OK)

@@ -9,10 +9,9 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Disables cancellation, and returns the earlier state for cancellation_restore().  The library
- * calls this before each possible cancellation point: a system call that waits, or a user's
- * function that allocates, reads or writes.  (A user's hash function runs with cancellation
- * enabled, as this call takes longer than a hash.  So hash functions must not end the thread.) */
+/* Needed before each possible cancellation point: a system call that waits, or a user's function
+ * that allocates, reads or writes.  (A hash function of the user's takes less time than this call,
+ * so it runs with cancellation enabled, and must not end the thread.) */
 static inline int cancellation_disable(void)
 {
   int before;
@@ -20,13 +19,11 @@ static inline int cancellation_disable(void)
   return before;
 }
 
-/* If a request to cancel is pending, the thread ends at its next cancellation point. */
 static inline void cancellation_restore(int before)
 {
   pthread_setcancelstate(before, &before);
 }
 
-/* Makes a call with cancellation disabled, and returns the value of the call. */
 #define UNCANCELLED(call)                   \
   __extension__({                           \
     int before_ = cancellation_disable();   \

@@ -9,17 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Holds the product of two 64-bit words.  C11 has no type of 128 bits.  With __extension__, gcc and
- * clang accept this type even under -Wpedantic. */
+/* With __extension__, gcc and clang accept this type even under -Wpedantic. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* FORCE_INLINE marks a function that is always inlined.  So the compiler makes special code for
- * each constant argument, such as the shape of a Bloom filter.  The functions to which the marked
- * function passes the constant are marked, too.  Otherwise clang, which inlines less than gcc does,
- * might call them, and copy the geometry's struct.  Some builds force nothing: without
- * optimisation, constants save nothing; with coverage or AddressSanitizer, the copies of a function
- * take long to compile.  TAMIS_ONE_COPY is defined by tests that replay races, by builds for
- * ThreadSanitizer, and by programs that want a small library (script/amalgamate). */
+/* FORCE_INLINE functions are always inlined, so that the compiler makes special code for each
+ * constant argument, such as the shape of a Bloom filter.  Each function on the way of such an
+ * argument is marked: clang might otherwise call it, and copy the geometry's struct.  Some builds
+ * force nothing: without optimisation, constants save nothing; with coverage or AddressSanitizer,
+ * compiling takes long.  TAMIS_ONE_COPY is for programs that want a small library
+ * (script/amalgamate), for tests that replay races, and for ThreadSanitizer. */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -51,10 +49,9 @@ __extension__ typedef unsigned __int128 uint128;
 #define TSAN(call) ((void) 0)
 #endif
 
-/* For builds in which the size of the code matters (js/).  With TAMIS_COMPACT, one copy of each
- * function serves all shapes.  Batches, code that is only for tests, and filters shared by
- * processes are left out.  With TAMIS_READER, only functions that look keys up in saved filters
- * remain.  In a table of functions, NULL stands for each function that is left out. */
+/* For small code (js/).  With TAMIS_COMPACT, one copy of each function serves all shapes; batches,
+ * code for tests, and filters shared by processes are left out.  With TAMIS_READER, only look-ups
+ * in saved filters remain.  In a table of functions, NULL stands for what is left out. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -70,7 +67,7 @@ __extension__ typedef unsigned __int128 uint128;
 #define NEVER_INLINE __attribute__((noinline))
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  The
- * first pragma turns off clang's warning about a loop whose number of rounds is variable. */
+ * first pragma turns off clang's warning about a loop with a variable number of rounds. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -82,9 +79,9 @@ __extension__ typedef unsigned __int128 uint128;
  * same sizes everywhere, and the same geometries, which depend on the sizes. */
 #define WIDE _Alignas(8)
 
-/* Returns n, a shift count, in a whole register.  Without this function, look-ups took 1.6 times as
- * long: clang 14 loads only the byte of n that shifts use.  The other bytes of the register stay,
- * so the load waits for the register's old value, such as a word of the last look-up. */
+/* Returns n, a shift count, in a whole register.  Otherwise clang 14 loads only the byte of n that
+ * shifts use.  This load waits for the register's old value, such as a word of the last look-up:
+ * look-ups took 1.6 times as long. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
 #ifdef __clang__
@@ -94,8 +91,8 @@ FORCE_INLINE unsigned shift_count(unsigned n)
   return n;
 }
 
-/* The upper half of a 128-bit product.  Without this function, if a caller shifts the half to the
- * left, clang shifts both halves, which takes several times as long as a shift of one. */
+/* The upper half of a 128-bit product.  Otherwise, if a caller shifts the half to the left, clang
+ * shifts both halves, which takes several times as long. */
 FORCE_INLINE uint64_t upper_half(uint128 product)
 {
   uint64_t upper = (uint64_t) (product >> 64);
@@ -105,9 +102,9 @@ FORCE_INLINE uint64_t upper_half(uint128 product)
   return upper;
 }
 
-/* Returns false.  A search uses this function to return from within its loop.  clang would merge a
- * plain `return false` with the return after the loop, and compute both results in one place.  A
- * look-up of seven probes then took 136 instructions instead of 99. */
+/* Returns false, for a return from within the loop of a search.  clang would merge a plain `return
+ * false` with the return after the loop, and compute both results in one place: a look-up of seven
+ * probes then took 136 instructions instead of 99. */
 FORCE_INLINE bool false_at_exit(void)
 {
   bool result = false;
@@ -117,20 +114,20 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Hides from the compiler how the variable's value was computed.  Otherwise gcc might compute each
- * later value of the variable from its first value, and copy the first value each time. */
+/* Hides from the compiler how the variable's value was computed.  Otherwise gcc might copy the
+ * variable's first value each time, and compute each later value from the copy. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
-/* Prefetches a cache line.  `to_write`: also asks the other cores to give up their copies, so that
- * the caller's first write to the line need not wait for them. */
+/* Prefetches a cache line.  `to_write`: also asks the other cores to give up their copies of the
+ * line, so that the caller's first write need not wait for them. */
 FORCE_INLINE void prefetch_line(const void *line, bool to_write)
 {
   if (!to_write)
     __builtin_prefetch(line, 0);
   else {
 #ifdef __x86_64__
-    /* Compilers use this instruction only if an option names a processor that has it.  Intel's
-     * processors from 2006 to 2014 execute it as a no-op. */
+    /* Compilers use this instruction only for named processors.  Intel's processors from 2006 to
+     * 2014 execute it as a no-op. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *) line));
 #else
     __builtin_prefetch(line, 1);
@@ -138,9 +135,9 @@ FORCE_INLINE void prefetch_line(const void *line, bool to_write)
   }
 }
 
-/* For a thread-local variable: with the initial-exec model, an access needs no function call.  The
- * model takes space that glibc reserves in every thread for libraries loaded at run time.  Other C
- * libraries, such as musl, reserve no such space, and would refuse to load this library. */
+/* For a thread-local variable: with the initial-exec model, an access needs no function call.
+ * glibc reserves the space that the model takes, even for libraries loaded at run time.  Other C
+ * libraries, such as musl, would refuse to load this library. */
 #ifdef __GLIBC__
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else

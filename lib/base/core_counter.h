@@ -6,20 +6,18 @@
  *    thread  on core 0 ... 15 (see below)      any other: on core c, shard 16 + c modulo 16
  *    add     a load and a store                a locked instruction
  *
- * The shards are in memory that processes share, so no thread can own a shard as in counter.h.  But
- * the threads that run on one core take turns.  So an add to the core's shard needs no locked
- * instruction, but must be dropped if another thread or a signal handler runs on the core before
- * the add's store.
+ * No thread can own a shard as in counter.h, because processes share the shards.  But the threads
+ * of one core take turns.  So an add to the core's shard needs no locked instruction, if no other
+ * thread or signal handler runs on the core before the add's store.
  *
  * The add is therefore a *restartable sequence*, which ends with its only store to the shard.  The
- * thread stores the address of a descriptor in memory that it shares with the kernel.  The
- * descriptor says where the sequence begins and ends, and where the thread resumes if the kernel
- * has interrupted the sequence.  A thread that resumes there adds to a shard from 16 on instead.
- * (If the thread repeated the sequence, a debugger that takes single steps would never end it.)
+ * thread gives the kernel a descriptor: where the sequence begins and ends, and where the thread
+ * resumes if the kernel interrupts the sequence.  A thread that resumes there adds to a shard from
+ * 16 on instead.  (A debugger that takes single steps would never end a sequence that is repeated.)
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
- * or an emulator refuses, the core number in the struct is one that no core has, far above 15.
+ * or an emulator refuses, the core number in struct rseq is far above 15.
  */
 #ifndef TAMIS_LIB_CORE_COUNTER_H
 #define TAMIS_LIB_CORE_COUNTER_H
@@ -36,10 +34,9 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 #include <sys/rseq.h>
 
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
- * `first` is the counter in shard 0.  If the core has no shard, or if the kernel interrupts the
- * thread, returns false, and adds nothing.
- * (The last instruction clears the thread's pointer to the descriptor, which is part of the library
- * and might be unloaded with a plugin.) */
+ * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard, or
+ * if the kernel interrupts the thread.  (The last instruction clears the pointer to the descriptor,
+ * which might be unloaded with a plugin.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
@@ -81,8 +78,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Adds to one of CORE_SHARDS shards, and returns the counter's new value in that shard.  The stores
- * of both kinds of add are release, as counter.add requires: on x86, every store is a release. */
+/* Returns the counter's new value in the shard.  The stores of both kinds of add are release, as
+ * counter.add requires: on x86, every store is a release. */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

@@ -3,30 +3,25 @@
  * Layer 1: counted readers, for threads that liburcu must not know of (reclaim.c says which).
  *
  * A counted reader adds 1 to a counter when it enters a read section, and subtracts 1 when it
- * leaves.  There are two counters, for odd and even phases.  A reader uses the counter of the phase
- * that it finds.  A thread that waits for the readers begins a new phase, and waits until the
- * counter of the old phase is zero:
+ * leaves.  Odd and even phases have a counter each.  A thread that waits for the readers begins a
+ * new phase, and waits until the counter of the old phase is 0:
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase
  *      E  adds 1 to that phase's counter      D  reads the old phase's counter until it is 0
  *      C  reads the phase again: if it has
  *         changed, does L, then P again
- *      ...
- *      L  subtracts 1
+ *      L  (at the end) subtracts 1
  *
  * To show: after D, no reader uses memory that was unlinked before F.  E, C, F and D are seq_cst,
  * so they have one order.  Take a reader that finds phase p, and the step F that ends p.
  * 1.  If C comes before F, then E comes before D.  So D does not read 0 before the reader's L.
- * 2.  If C comes after F, C finds a new phase, and the reader tries again.  The reader then enters
- * after F, and cannot reach memory that was unlinked before F.
- *
- * SRCU needs two new phases for a wait.  Here one is enough, because C detects a reader that was
- * delayed between P and E.  Every wait ends: new readers use the other counter, and a phase begins
- * only when its counter is zero.  Each phase has a new number, so C detects every new phase.
+ * 2.  If C comes after F, then C finds a new phase, and the reader tries again.  The reader then
+ *    enters after F, and cannot reach memory that was unlinked before F.
+ * Every wait ends: new readers use the other counter, and a phase begins only when its counter is
+ * 0.
  *
  * Each counter is split into shards, because threads that change one word slow each other down.
- * A reader subtracts from the word to which it added, so a word is 0 once its readers have left.
  */
 #ifndef TAMIS_LIB_COUNTED_H
 #define TAMIS_LIB_COUNTED_H
@@ -39,17 +34,17 @@
 
 enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 
-/* If all members are zero, no reader is inside. */
+/* All zeros: no reader is inside. */
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* The numbers of readers that are inside: [0] entered in an even phase, [1] in an odd phase. */
+    /* The numbers of readers inside: [0] entered in an even phase, [1] in an odd one. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
 
-/* Other readers may change the counter before the waiting thread reads it.  Their changes are
- * read-modify-writes, so they continue the release sequence of this subtraction.
+/* Changes by other readers continue the release sequence of this subtraction: all are
+ * read-modify-writes.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has done all its reads
@@ -81,7 +76,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
 }
 
-/* Enters without waiting.  Tries again only if a phase begins.  Returns the increased counter. */
+/* Enters, and returns the increased counter.  Tries again only if a phase has begun. */
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {
@@ -95,12 +90,12 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
   }
 }
 
-/* Begins a new phase, and returns the phase that ends.  Only one thread at a time may call this
- * function.  Before the call, all readers of phases older than the current one must have left.
+/* Begins a new phase, and returns the phase that ends.  The caller must have waited for the readers
+ * of all earlier phases, and no other thread may call this function meanwhile.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, whose comment says why
- *   checked by     mutants/counted_flip_acq_rel,
- *                  mutants/counted_phase_is_never_new (shows that a phase begins) */
+ *   checked by     mutants/counted_flip_acq_rel, mutants/counted_phase_is_never_new (shows that a
+ *                  phase begins) */
 static inline uint64_t counted_flip(struct counted_readers *readers)
 {
   return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
@@ -120,13 +115,13 @@ static inline bool counted_have_left(const struct counted_readers *readers, uint
   return true;
 }
 
-/* Forgets all readers in the child of a fork, where the parent's other threads do not exist. */
+/* Forgets all readers in the child of a fork, where the parent's other threads do not exist.
+ * Relaxed: the child has only one thread. */
 static inline void counted_reset(struct counted_readers *readers)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)
     for (unsigned odd = 0; odd < 2; odd++)
-      atomic_store_explicit(&readers->shards[i].inside[odd], 0,
-                            memory_order_relaxed); /* relaxed: the child has only one thread */
+      atomic_store_explicit(&readers->shards[i].inside[odd], 0, memory_order_relaxed);
 }
 
 #endif

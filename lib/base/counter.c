@@ -7,24 +7,22 @@
 
 /* ---- thread indices ----
  *
- * The words of `used_indices` say which indices are in use.  Threads change the words without a
- * lock, so the words are valid at the moment of a fork.  In the child, the thread that has forked
- * keeps its index.  The indices of the parent's other threads stay in use.
+ * Threads change `used_indices` without a lock, so its words are valid at a fork.  In the child,
+ * the thread that has forked keeps its index, and the indices of the parent's other threads stay in
+ * use.
  *
- * When a thread ends, a destructor of thread-specific data (pthread_key_create) releases the
- * thread's index.  Destructors that run later can still add to counters, without an index.  They
- * must not acquire another index, because perhaps no later destructor would release it.  (If a
- * thread's last destructor makes the thread's first add, the thread never releases its index.  Then
- * all sums are right, but one more thread has to share shard 0.) */
+ * When a thread ends, a destructor of thread-specific data (pthread_key_create) releases its index.
+ * A destructor that runs later adds without an index, because another index might never be
+ * released.  (If such a destructor makes the thread's first add, the index stays in use for ever.
+ * All sums are right, but one more thread has to share shard 0.) */
 
-/* The value of tamis__thread_index if the thread must not get an index again: above all indices. */
+/* tamis__thread_index of a thread that must not get an index again: above all indices. */
 enum { NEVER = MAX_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
 #ifdef TAMIS_WITHOUT_SYSTEM
 
-/* Does nothing: the only thread needs no index. */
 static void request_index(void)
 {
 }
@@ -35,12 +33,12 @@ static void request_index(void)
 
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = MAX_SHARDS / INDICES_PER_WORD };
 
-/* Bit n of word m is set if index 64 m + n is in use.  The bit of index 0 is always set, because no
- * thread owns shard 0.  Until `key` has been created, the bits of all indices are set. */
+/* Bit n of word m is set if index 64 m + n is in use.  No thread owns shard 0, so the bit of index
+ * 0 stays set.  Until `key` has been created, all bits are set. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 
-static pthread_key_t key; /* its value is not NULL in threads that have an index */
+static pthread_key_t key;
 static _Atomic bool key_made;
 
 /* ORDER index.release (release)
@@ -62,10 +60,10 @@ static void at_thread_end(void *unused)
   release_index(index);
 }
 
-/* Creates `key`, once.  Until `key` exists, no thread can acquire an index.  While one thread
- * creates `key`, other threads do not wait, but share shard 0.  `begun` is relaxed: exactly one
- * thread creates `key`, and it does not matter which one.  The other stores are release, so that a
- * thread that acquires an index sees `key`. */
+/* Creates `key`, once.  Before that, no thread can acquire an index.  While one thread creates
+ * `key`, other threads do not wait, but share shard 0.  `begun` is relaxed: it does not matter
+ * which thread creates `key`.  The other stores are release, so that a thread that acquires an
+ * index sees `key`. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -79,11 +77,11 @@ static void make_key_once(void)
     atomic_store_explicit(&used_indices[i], i == 0, memory_order_release);
 }
 
-/* A plugin that contains the library may be unloaded.  Threads that end later must not call a
- * destructor whose code is gone, so `key` is deleted.  (Acquire pairs with make_key_once().) */
+/* Threads that end after a plugin with the library was unloaded must not call a destructor whose
+ * code is gone.  (Acquire pairs with make_key_once().) */
 __attribute__((destructor)) static void at_unload(void)
 {
-  for (unsigned i = 0; i < INDEX_WORDS; i++) /* no index is free any more */
+  for (unsigned i = 0; i < INDEX_WORDS; i++)
     atomic_fetch_or_explicit(&used_indices[i], UINT64_MAX, memory_order_relaxed);
   if (atomic_load_explicit(&key_made, memory_order_acquire))
     pthread_key_delete(key);
@@ -110,7 +108,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* Acquires the lowest free index: in a set of few shards, only low indices own a shard. */
+/* The lowest free index: in a set of few shards, only low indices own a shard. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -119,7 +117,7 @@ static unsigned acquire_index(void)
   return index;
 }
 
-/* Gives the thread an index for its later adds.  If no index is free, its next add tries again. */
+/* If no index is free, the thread's next add tries again. */
 static void request_index(void)
 {
   make_key_once();
@@ -146,8 +144,8 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
          amount;
 }
 
-/* Relaxed, here and in tamis__counter_raise(): no other data depends on the figures (counter.h).
- * Both functions make read-modify-writes, because all threads that own no shard share shard 0. */
+/* Relaxed, here and in tamis__counter_raise(): no other data depends on figures (counter.h).  Both
+ * functions make read-modify-writes: all threads that own no shard share shard 0. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;
@@ -156,7 +154,7 @@ void tamis__counter_note(const struct counters *counters, unsigned kind)
                             memory_order_relaxed);
 }
 
-/* Changes the figure in shard 0.  In all other shards the figure is 0, so the sum is right. */
+/* Changes the figure in shard 0.  In all other shards the figure is 0. */
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];

@@ -3,16 +3,16 @@
  * Layer 1: counters that many threads add to without sharing a hot cache line.
  *
  * A set of counters is an array of shards, one cache line each.  A shard holds one part of every
- * counter of the set, and the value of a counter is the sum over the shards.  A sum is exact while
- * no thread adds.  It includes every add that happened before the sum.
+ * counter of the set, and the value of a counter is the sum over the shards.  A sum includes every
+ * add that happened before the sum, and is exact while no thread adds.
  *
  *    shard    0            1         2         3
  *    thread   all others   index 1   index 2   index 3
  *
- * A live thread has an index, a small number that no other live thread has.  The index is free
- * again when the thread ends.  In a set of S shards the threads with index 1 to S - 1 own one shard
- * each.  Only the owner writes to a shard, and adds by a load and a store, without a locked
- * instruction.  All other threads share shard 0 and add to it atomically.
+ * A live thread has an index, a small number that no other live thread has.  In a set of S shards
+ * the threads with index 1 to S - 1 own one shard each.  Only the owner writes to a shard, and adds
+ * by a load and a store, without a locked instruction.  All other threads add to shard 0
+ * atomically.
  */
 #ifndef TAMIS_LIB_COUNTER_H
 #define TAMIS_LIB_COUNTER_H
@@ -26,8 +26,8 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* In a set of several shards, each shard is aligned to its size.  If a set has one shard, the shard
- * has no owner, can have any address, and can end after the last counter in use. */
+/* In a set of several shards, each shard is aligned to its size.  A set of one shard has no owner,
+ * can have any address, and can end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -44,18 +44,16 @@ extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */
 uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount);
 
+/* The second function sums two counters in one pass. */
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
+uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
 
-/* Only slow steps change a *figure*, a counter on which no other data depends:
+/* A *figure* is a counter on which no other data depends, and which only slow steps change:
  * tamis__counter_note() adds 1, and tamis__counter_raise() sets a figure below `least` to `least`.
- * Look-ups may call both functions: neither gives the thread an index, so neither allocates. */
+ * Neither function gives the thread an index, so neither allocates: look-ups may call both. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
-/* Returns the sum of two counters, in one pass. */
-uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
-
-/* Returns true if the thread owns a shard of the set. */
 FORCE_INLINE bool counter_is_owned(const struct counters *counters)
 {
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
@@ -67,9 +65,9 @@ FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
 }
 
-/* Adds to a counter in the shard that the thread owns, and returns the counter's new value there.
- * The load is relaxed: it reads the thread's own last store or, after index.acquire, the last store
- * of the shard's previous owner.
+/* Adds to a counter in the thread's own shard, and returns the counter's new value there.  The load
+ * is relaxed: it reads the thread's last store or, after index.acquire, the last store of the
+ * shard's previous owner.
  * ORDER counter.add (release)
  *   pairs with     counter.sum
  *   makes visible  what is counted: the bits of a key
@@ -85,7 +83,6 @@ FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned k
   return sum;
 }
 
-/* Adds in the thread's own shard or in shard 0.  Returns the counter's new value in that shard. */
 FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   return counter_is_owned(counters) ? counter_add_owned(counters->shards, kind, amount)

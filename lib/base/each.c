@@ -35,7 +35,7 @@ static void look_up(const tamis_filter *const *filters, size_t n, const struct h
 static void search_any(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                        bool *found)
 {
-  enum { HEAD_BYTES = 64 }; /* bytes to prefetch of each head; most heads have no more */
+  enum { HEAD_BYTES = 64 }; /* bytes of most heads */
   struct hashes hashes[2];
   for (size_t i = 0, turn = 0; i < n + EACH_BLOCK; i += EACH_BLOCK, turn = !turn) {
     if (i + 2 * EACH_BLOCK <= n)
@@ -51,8 +51,8 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 
 /* ---- filters that are alike ---- */
 
-/* Searches whole blocks, up to the first block whose filters are not alike (each.h).
- * Returns the number of filters in these blocks. */
+/* Searches whole blocks, up to the first one whose filters are not alike (each.h).  Returns the
+ * number of filters searched. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
 {

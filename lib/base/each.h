@@ -7,14 +7,13 @@
  *                  │       └ each filter fetches the memory that its look-up will read
  *                  └ the key is looked up in each filter
  *
- * So the look-ups of a block wait for memory at the same time, not one after the other.  If a
- * filter changes after its memory was fetched, the fetch was useless, but the look-up reads the
- * current memory.  So each filter's answer is that of a single look-up, and these look-ups take
- * effect in the order of the filters.
+ * So the look-ups of a block wait for memory at the same time, not one after the other.  A filter
+ * may change after its memory was fetched: its look-up reads the current memory.  So each filter's
+ * answer is that of a single look-up, and these look-ups take effect in the order of the filters.
  *
  * The filters of one call are usually *alike*: they have the same kind, seed and shape.  Then parts
- * of the key's addresses are equal in all filters, and are computed once.  Two functions (struct
- * each_way) search a block of alike filters.  Other blocks are searched filter by filter.
+ * of the key's addresses are equal in all filters, and are computed once, by two functions (struct
+ * each_way).  Blocks of other filters are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
@@ -23,16 +22,14 @@
 #include "base/filter.h"
 
 /* The number of filters in a block.  In filters of one size, a key's cache lines often have the
- * same offset in their pages, and so do the filters' heads.  The first-level cache holds only 8 to
- * 16 lines with the same offset.  In a larger block, the lines would evict each other before they
- * are read. */
+ * same offset in their pages, and so do the heads.  The first-level cache holds only 8 to 16 such
+ * lines, so in a larger block the lines would evict each other before they are read. */
 enum { EACH_BLOCK = 8 };
 
-/* The key that a call looks up, with its hash in the filter `hashed_by`. */
 struct wanted {
   const tamis_key *key; /* NULL: `hash` is given, and is the same in all filters */
   uint64_t hash;
-  const tamis_filter *hashed_by; /* the filter for which `hash` was computed; NULL: none yet */
+  const tamis_filter *hashed_by; /* the filter that `hash` was computed for; NULL: none yet */
 };
 
 /* Returns true if every key has the same hash in both filters. */
@@ -55,25 +52,25 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
 }
 
 /* How a kind searches a block of filters that are alike and use the library's hash function.
- * `common` points to values for all filters, which the kind has computed from the first filter. */
+ * `common`: values that the kind has computed from the first filter. */
 struct each_way {
-  /* Prefetches what look-ups in a block will read.  If `more` is true, also prefetches the heads of
-   * the next block.  Returns false if the filters of the block are not all alike.  Writes to
-   * `places` a number for each filter, which `contains` reads. */
+  /* Prefetches what look-ups in a block will read and, if `more`, the heads of the next block.
+   * Returns false if the filters of the block are not all alike.  Writes to `places` a number for
+   * each filter, which `contains` reads. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
-  /* Searches a block.  If its filters are not alike, returns false and leaves `found` undefined. */
+  /* Returns false, and leaves `found` undefined, if the filters of the block are not all alike. */
   bool (*contains)(const tamis_filter *const *filters, const void *common,
                    const uint64_t places[EACH_BLOCK], bool *found);
 };
 
 /* Looks a key up in n filters of any kinds, some of which may be NULL.  Returns the number of hits.
- * If `way` is NULL, searches filter by filter. */
+ * `way` is NULL if no two filters are alike. */
 size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                           bool *found, const struct each_way *way, const void *common);
 
-/* Returns true if a filter might be like the call's first one: it is not NULL, uses the library's
- * hash function and this seed, and has this `contains`.  The kind checks all other properties. */
+/* Returns true if a filter is not NULL, uses the library's hash function and this seed, and has
+ * this `contains`.  Only the kind can tell whether such filters are alike. */
 FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
                                 bool (*contains)(const tamis_filter *, uint64_t))
 {
@@ -81,7 +78,7 @@ FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
          operations_of(f)->contains == contains;
 }
 
-/* Prefetches the heads of the filters of a block.  Look-ups read `bytes` bytes of each head. */
+/* `bytes`: how much of each head a look-up reads. */
 FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
   enum { LINE = 64 };

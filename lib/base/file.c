@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-  MOST_LINKS = 40,    /* the most symbolic links in a row, as in the kernel */
+  MOST_LINKS = 40,    /* as in the kernel */
   MOST_NAMES = 10000, /* the most names that open_new() tries */
   MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
   MOST_LOST = 4,      /* open_locked() gives up after losing so many new files */
@@ -69,10 +69,10 @@ static int open_folder(const char *path)
 
 /* ---- the new file ---- */
 
-/* A part of the names of new files, by which other saves find leftovers. */
+/* In the names of new files that other saves may remove as leftovers. */
 static const char unfinished[] = "unfinished-";
 
-/* Makes the name of the new file: the name of the file to replace, then `more` and `number`. */
+/* The name of the file to replace, then `more` and `number`. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
@@ -92,8 +92,8 @@ static int lock(int fd)
 }
 
 /* Returns true if every process that can reach the folder sees this process's locks.  If machines
- * share the folder, a lock may hold on one machine only.  Another machine would then remove a file
- * in use as a leftover.  So returns true only on file systems that machines cannot share. */
+ * share a folder, a lock may hold on one machine only: another machine might remove a file in use.
+ * So returns true only for file systems that machines cannot share. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -124,8 +124,8 @@ static bool is_own(int fd)
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* Removes the file at file->beside if no process has locked it: the file is then a leftover.
- * Returns true if there was a file. */
+/* Removes the file at file->beside, unless a process has locked it.  Returns true if there was a
+ * file. */
 static bool remove_leftover(const struct new_file *file)
 {
   int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -156,7 +156,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Makes a new file.  The process's number is in its name, so no save takes it for a leftover. */
+/* The process's number is in the new file's name, so no save takes the file for a leftover. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];
@@ -252,8 +252,9 @@ bool tamis__file_again(int fd, short events)
   return true;
 }
 
-int tamis__file_write(const struct new_file *file, const void *data, size_t size)
+int tamis__file_write(void *context, const void *data, size_t size)
 {
+  const struct new_file *file = context;
   const char *from = data;
   if (file->folder >= 0 && file_is_limited((uint64_t) lseek(file->fd, 0, SEEK_CUR) + size))
     return TAMIS_EIO;
@@ -276,8 +277,7 @@ static int sync_file(int fd)
   return UNINTERRUPTED(fsync(fd));
 }
 
-/* Calls close() only once, because it closes the descriptor even if it fails.  A second descriptor,
- * file->lock, keeps the file locked until the file has its name. */
+/* Calls close() only once, because it closes the descriptor even if it fails. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);

@@ -9,21 +9,19 @@
  *    abandon  removes the new file
  *
  * The folder's entry must not lead to the new file before the new file is on the disk.  So the file
- * is synchronised before it is renamed, and the folder after that.
+ * is synchronised before it is renamed, and the folder after that.  If the path leads to something
+ * other than a regular file, the process writes to it directly.
  *
  * A process that is killed leaves its new file behind.  The next save removes such *leftovers*: new
- * files that no process has locked.  So a process that writes a new file keeps the file locked
- * until it is renamed.  Names of new files are numbered, so a save need not read the folder.  To
- * remove or rename a new file, a process first locks the file, and then checks that the file still
- * has its name.  If another save removes a new file that is not locked yet, the file's process
- * creates another file.  Files of other users are not leftovers.  If other machines might not see a
- * lock (locks_hold()), names contain the process's number, and leftovers stay.
+ * files of the same user that no process has locked.  So a process keeps its new file locked until
+ * the file is renamed.  Names of new files are numbered, so a save need not read the folder.
+ * Before a process removes or renames a new file, it locks the file, and then checks that the file
+ * still has its name.  If another save removes a new file that is not locked yet, the file's
+ * process creates another one.  If other machines might not see a lock (locks_hold()), names
+ * contain the process's number, and leftovers stay.
  *
- * If a path leads to something other than a regular file, the process writes to it directly.
- *
- * The command-line program writes its output files by these functions, too.
- *
- * All functions are cancellation points.  After an error, errno has the cause. */
+ * All functions are cancellation points.  After an error, errno has the cause.
+ */
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
 
@@ -39,7 +37,7 @@
 
 enum { FILE_OWNER_ONLY = 0600 };
 
-/* Makes a system call, and repeats it when a signal has interrupted it. */
+/* Repeats a system call that a signal has interrupted. */
 #define UNINTERRUPTED(call)             \
   __extension__({                       \
     __typeof__(call) got_;              \
@@ -59,7 +57,7 @@ struct new_file {
 };
 
 /* Returns true, and sets errno to EFBIG, if a limit of the process forbids a file that ends at
- * `end`.  Without this check before each write, the kernel would send the fatal SIGXFSZ. */
+ * `end`.  A write beyond the limit would raise the fatal SIGXFSZ. */
 static inline bool file_is_limited(uint64_t end)
 {
   struct rlimit limit;
@@ -69,27 +67,29 @@ static inline bool file_is_limited(uint64_t end)
   return true;
 }
 
-/* Returns true if a failed read or write should be tried again.  If the descriptor was not ready,
- * first waits until it is ready for `events`: POLLIN or POLLOUT. */
+/* Returns true if a failed read or write should be tried again.  First waits until a descriptor
+ * that was not ready is ready for `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
 /* Begins a new file.  The umask restricts `mode`, except for FILE_OWNER_ONLY. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 
-/* If the open file is regular and `access` is not NULL, sets the file's group and then its mode. */
+/* If the open file is regular and `access` is not NULL, sets the file's group and mode. */
 int tamis__file_give(int fd, const tamis_file_access *access);
-int tamis__file_write(const struct new_file *file, const void *data, size_t size);
+
+/* A tamis_write_function whose context is a struct new_file. */
+int tamis__file_write(void *file, const void *data, size_t size);
 
 /* Ends a new file.  If tamis__file_commit() fails, the caller must still abandon the file. */
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
 
-/* Commits a file that must not replace another one.  Fails with EEXIST if another file has the
- * name.  The caller must abandon the file afterwards, even after success. */
+/* As tamis__file_commit(), but fails with EEXIST if another file has the name.  The caller must
+ * abandon the file afterwards, even after success. */
 int tamis__file_commit_new(struct new_file *file);
 
-/* The last steps of a commit, for a caller that has synchronised and closed the file:
- * tamis__file_take_name() names the file, and tamis__file_sync_name() synchronises the folder. */
+/* The last steps of a commit: to name the file, which must be synchronised and closed, and to
+ * synchronise the folder. */
 int tamis__file_take_name(struct new_file *file);
 int tamis__file_sync_name(const struct new_file *file);
 

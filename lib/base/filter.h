@@ -2,9 +2,8 @@
  *
  * Layer 0: what all filters have in common.
  *
- * Each kind of filter has a folder beside this one.  The folder defines one `struct filter_kind`,
- * which tamis.c lists.  Each filter points to a table of operations, for the calls that programs
- * make once for each key.
+ * Each kind of filter has a folder beside this one, which defines a `struct filter_kind`; tamis.c
+ * lists the kinds.  Each filter points to a table of operations, for the calls on keys.
  */
 #ifndef TAMIS_LIB_FILTER_H
 #define TAMIS_LIB_FILTER_H
@@ -16,12 +15,11 @@
 #include <stdatomic.h>
 
 enum {
-  /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
-   * before the filter works on them. */
+  /* A batch consists of groups of this number of keys.  A group is hashed, then looked up or
+   * added. */
   FILTER_GROUP = SMALL(64, 8),
-  /* In a batch, a key's memory is prefetched this number of keys before it is read.  The number is
-   * higher than the number of cache lines that a core can fetch at a time, so the core always waits
-   * for as many lines as it can.  The lines are still in the first-level cache when they are read
+  /* In a batch, a key's memory is prefetched this number of keys before it is read: more cache
+   * lines than a core can fetch at a time, but few enough for the first-level cache
    * (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
@@ -69,9 +67,9 @@ enum filter_period {
   PERIOD_IS_NAMED /* gives the running period the number `number` */
 };
 
-/* The calls on whole filters.  tamis.c has checked what all kinds require of the options, and the
- * kind checks the rest.  docs/internals/adding-a-kind.md lists the errors by which a kind refuses
- * options, and the figures that `stats` sets. */
+/* The calls on whole filters.  tamis.c has checked what all kinds require of the options.
+ * docs/internals/adding-a-kind.md lists the errors by which a kind refuses options, and the figures
+ * that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
@@ -129,8 +127,8 @@ struct filter_more {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
     uint64_t allocator_room[3]; /* gives the union the same size on all machines (see WIDE) */
   };
-  /* If the filter has neither a hash function nor a secret, the members from `hash` on can be
-   * absent: see filter_set_allocator(). */
+  /* Absent from here on in a filter without hash function and secret: see
+   * filter_set_allocator(). */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;
   WIDE const unsigned char *secret; /* for long keys (hash.h); NULL: the filter has no secret */
@@ -143,14 +141,12 @@ struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if the struct has a hash function,
-   * plus FILTER_SECRET if the struct has a secret: calls find out without reading it.  NULL: the
-   * filter has the system's allocator and XXH3, and needs no struct. */
+   * plus FILTER_SECRET if it has a secret.  NULL: the system's allocator and XXH3. */
   WIDE const char *more;
 };
 
 enum { FILTER_OWN_HASH = 1, FILTER_SECRET = 2, FILTER_BITS = 3 };
 
-/* f->more must not be NULL. */
 static inline const struct filter_more *filter_own_more(const tamis_filter *f)
 {
   return (const struct filter_more *) (f->more - ((uintptr_t) f->more & FILTER_BITS));
@@ -168,7 +164,7 @@ static inline void filter_set_more(tamis_filter *f, const struct filter_more *mo
             (more && more->secret ? FILTER_SECRET : 0);
 }
 
-/* Lets f->more point to an allocator only: the other members of struct filter_more are absent. */
+/* `allocator` is the first member of a struct filter_more, whose other members are absent. */
 static inline void filter_set_allocator(tamis_filter *f, const tamis_allocator *allocator)
 {
   f->more = (const char *) allocator;
@@ -189,7 +185,7 @@ static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
   return &filter_more(f)->allocator;
 }
 
-/* Even if f->more is NULL, returns the filter's allocator and hash function, but not its secret. */
+/* Returns the filter's allocator and hash function, but not its secret. */
 static inline struct filter_more filter_more_of(const tamis_filter *f)
 {
   struct filter_more more = {.allocator = *filter_allocator(f)};
@@ -214,9 +210,9 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
  *   makes visible  that keys might be where only the new operations look
- *   if weakened    with acquire, two threads could each add a key, then look up the other's key,
- *                  and both miss: one thread still uses the old operations.  (If a lock orders two
- *                  calls, acquire is enough.)  On x86-64 both orders are plain loads
+ *   if weakened    with acquire, two threads could each add a key, then look up the other's key by
+ *                  the old operations, and both miss.  (If a lock orders two calls, acquire is
+ *                  enough.)  On x86-64 both orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {
@@ -229,7 +225,7 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
   atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
 }
 
-/* The part of filter_hash() for the user's hash function, and for keys longer than HASH_SHORT. */
+/* filter_hash() for the user's hash function, and for keys longer than HASH_SHORT. */
 __attribute__((unused)) NEVER_INLINE static uint64_t
 filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {

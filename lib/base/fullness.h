@@ -2,8 +2,8 @@
  *
  * Layer 1: remembers which segments are full.
  *
- * A failed search for room takes long.  So a call whose search has failed marks the segment.
- * While the mark is valid, an add of a key whose two buckets are full does not search.
+ * A failed search for room takes long, so a call whose search has failed marks the segment.  While
+ * the mark is valid, an add of a key whose two buckets are full does not search.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane of the entry
@@ -12,12 +12,10 @@
  *      SEARCHED is still there
  *
  * Only one call at a time makes the search on the left, under a lock: the growth stripe in a cuckoo
- * filter, the lock `opening` in a window.  If the search misses a cleared lane, the call that
- * cleared the lane finds SEARCHED or the mark.  The searching call writes SEARCHED, then reads
- * buckets; the clearing call writes a bucket, then reads the state; all these accesses are seq_cst.
+ * filter, the lock `opening` in a window.  To show: if the search misses a cleared lane, the call
+ * that cleared the lane finds SEARCHED or the mark.  The searching call writes SEARCHED, then reads
+ * buckets; the clearing call writes a bucket, then reads the state; all four accesses are seq_cst.
  * So if the search missed the lane, SEARCHED had been written before the state was read.
- *
- * The marks:
  *
  *    COPIES    In a segment with much room, a search has failed: a few pairs of buckets have many
  *              keys, or many copies.  An add of one more copy is refused at once if the copy cannot
@@ -26,17 +24,16 @@
  *    FULL      An add is refused at once.
  *
  * Room can also come from outside the segment: memory when another segment is released, or lanes
- * when a period of a window ends.  A filter counts these events (fullness_rooms), and a mark holds
- * the count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
+ * when a period of a window ends.  A filter counts these events (fullness_rooms).  COPIES and FULL
+ * are valid only while the filter's count is the same as in the mark.
  *
  * A segment that is nearly as full as planned also gets COPIES at first, and NO_PATH or FULL only
  * when the number of failures in its word is at its maximum.  Each failed search adds 1 to the
  * number, and each search that finds room subtracts 2.
  *
- * Another search is worth while when it would probably find one of the lanes that have become free.
- * In a small segment, most of which a search sees, one free lane is enough.  In a large segment,
- * several entries must leave first.  (A call whose key has a free lane in one of its buckets needs
- * no search, and ignores marks.)
+ * Another search is worth while when it would probably find one of the lanes that have become free:
+ * after one lane in a small segment, after several in a large one.  (A call whose key has a free
+ * lane in one of its buckets needs no search, and ignores marks.)
  *
  *      31                           6 5          3 2       0
  *     ┌──────────────────────────────┬────────────┬─────────┐
@@ -61,7 +58,6 @@ typedef _Atomic uint8_t fullness_vacated;
 typedef _Atomic uint16_t fullness_vacated;
 #endif
 
-/* Counts how often memory or lanes outside a segment have become free. */
 typedef _Atomic uint32_t fullness_rooms;
 
 /* *rooms must be zeroed memory.  In tests, the count begins near its maximum, so it soon wraps. */
@@ -95,7 +91,7 @@ static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
-  FULLNESS_FULL = 3, /* has the bit of NO_PATH, too: with either mark, no search finds room */
+  FULLNESS_FULL = 3, /* has the bit of NO_PATH, too */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* added for each failure */
@@ -121,8 +117,9 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Must be called with the lock held, after a search has found no room, or if a mark says that there
- * is none.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted(), read before the search. */
+/* Must be called with the lock held, after a search has found no room, or if a mark says that no
+ * search would.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted(), read before the
+ * search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {
@@ -159,8 +156,8 @@ static inline void fullness_reset(fullness *full)
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (A search that begins meanwhile may miss the lane just cleared, and mark
- * the segment full.  As `vacated` does not count that lane, the mark can stay with lanes free.) */
+ * `buckets` buckets.  (A search that begins meanwhile may miss the lane just cleared, and mark the
+ * segment full.  As `vacated` does not count that lane, the mark can stay with lanes free.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -171,7 +168,7 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   fullness_reset(full);
 }
 
-/* Must be called after a search has found room.  Subtracts 2 from the number of failures. */
+/* Must be called after a search has found room. */
 static inline void fullness_found_room(fullness *full)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);

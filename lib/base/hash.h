@@ -10,16 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes xxHash read words by memcpy().  Otherwise, with gcc, xxHash would use a type that can be
- * unaligned but that must not alias other types.  If a caller has just written the key as another
- * type, gcc might move an inlined read before the write: the hash would be wrong.  Versions of
- * xxHash later than Debian's use may_alias.  memcpy() is right in all versions, and as fast.
- * https://github.com/Cyan4973/xxHash/pull/1013 */
+/* Makes xxHash read words by memcpy(), which is as fast.  Otherwise, with gcc, old versions read a
+ * type that must not alias others.  If a caller has just written the key as another type, gcc might
+ * move an inlined read before the write.  https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Numbers that a filter derives from its seed when it is created. */
 struct hash_keys {
   uint64_t seed;
   uint64_t mix[2];
@@ -35,14 +32,12 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
 
 /* Mixes a 64-bit value: every bit of the result depends on every bit of the value and the keys.
  *
- * A single bit of the result looks random.  Groups of its bits still show the regularity of regular
- * input, such as consecutive numbers, until the result has been multiplied once more
- * (docs/internals/bloom.md has the measurement).  So code that needs groups of bits (for lines, for
- * hash strings) uses hash_spread(), or the top of a product.
+ * A single bit of the result looks random.  Groups of bits still show the regularity of regular
+ * input, such as consecutive numbers (docs/internals/bloom.md).  So code that needs groups of bits
+ * (for lines, for hash strings) uses hash_spread(), or the top of another product.
  *
- * Both halves of the 128-bit product are used: high bits of the input change low bits of the high
- * half, and low bits change high bits of the low half.  Two inputs get equal results with
- * probability 2^-64, like random numbers.
+ * Both halves of the product are used: high bits of the input change low bits of the high half, and
+ * low bits change high bits of the low half.  Two inputs get equal results with probability 2^-64.
  * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
  * Pelle Evensen's "moremur" (2019). */
 #define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)
@@ -71,7 +66,7 @@ static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
                                     hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
 }
 
-/* A checksum of `len` bytes.  It is not used to hash keys. */
+/* For checksums, not for keys. */
 static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 {
   return XXH3_64bits_withSeed(data, len, seed);
@@ -79,8 +74,8 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 
 enum { HASH_SHORT = 16 }; /* bytes; XXH3 has separate code for keys up to this length */
 
-/* XXH3 for short keys only.  The compiler knows that len is small, so it drops most of XXH3's code,
- * and `flatten` inlines the rest.  A call of the whole XXH3 would cost as much as the hashing. */
+/* XXH3 for short keys only.  The compiler knows that len is small, so it drops most of XXH3's code;
+ * `flatten` inlines the rest. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {
@@ -101,8 +96,8 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
 }
 
 /* The false-positive rate that the hashes of `keys` keys cause.  A filter cannot distinguish keys
- * whose hashes are equal, or whose mixed hashes are equal.  Each case has the rate keys * 2^-64.
- * The result is twice the sum of both rates: the second half is a reserve for other false hits. */
+ * whose hashes are equal, or whose mixed hashes are equal: each has the rate keys * 2^-64.  The
+ * result is twice the sum of both, as a reserve for other false hits. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

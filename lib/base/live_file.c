@@ -8,7 +8,7 @@
 
 enum { MAGIC = sizeof SAVED_MAGIC - 1 };
 
-/* Reserves the file's space before the first write, so a full disk is found at once. */
+/* Reserves the space before the first write, so a full disk is found at once. */
 static int take_space(const struct live_file *new, const struct shared_file *file)
 {
   if (file_is_limited(new->size))
@@ -71,7 +71,6 @@ static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
   atomic_store_explicit(boot, now, memory_order_release);
 }
 
-/* Reads *boot again under the lock: another process may have mended the file. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context)
 {
@@ -81,7 +80,7 @@ int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint6
   int result = tamis__shared_file_lock(file);
   if (result != TAMIS_OK)
     return result;
-  if (mended_at(boot) != now)
+  if (mended_at(boot) != now) /* unless another process has mended the file meanwhile */
     result = mend(context);
   if (result == TAMIS_OK)
     set_mended_at(boot, now);

@@ -16,12 +16,12 @@ static inline uint64_t live_file_aligned(uint64_t at)
 
 /* The contents of a new file.  All other bytes are zero. */
 struct live_file {
-  const struct saved_head *saved; /* the contents of the header */
+  const struct saved_head *saved; /* the header */
   /* Writes the blocks that follow the header; NULL: there are none. */
   void (*put_blocks)(const void *context, struct saved_writer *w);
   const void *context;
   const uint64_t *numbers; /* `n` numbers to write at the offset numbers_at */
-  unsigned n;              /* how many numbers */
+  unsigned n;
   uint64_t numbers_at;
   uint64_t size;     /* the size of the whole file */
   uint64_t reserved; /* disk space is reserved for the bytes before this offset */

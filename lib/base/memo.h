@@ -2,8 +2,8 @@
  *
  * Layer 1: remembers answers that take long to compute.  A question is a few numbers.
  *
- * A memo has some entries, which threads share.  To use an entry, a thread locks it for some dozens
- * of instructions.  A thread that finds the entry locked tries again a few times, and then computes
+ * Threads share the entries of a memo.  To use an entry, a thread locks it for some dozens of
+ * instructions.  A thread that finds the entry locked tries again a few times, and then computes
  * the answer itself.  So no thread waits for a thread that is stopped, or that a fork has removed.
  */
 #ifndef TAMIS_LIB_MEMO_H
@@ -14,13 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-  MEMO_ENTRIES = 16,
-  MEMO_QUESTION = 5,
-  MEMO_ANSWER = 176
-}; /* sizes: MEMO_QUESTION in words, MEMO_ANSWER in bytes */
+enum { MEMO_ENTRIES = 16, MEMO_QUESTION = 5, /* words */ MEMO_ANSWER = 176 /* bytes */ };
 
-/* A memo that is all zeros has no answers. */
+/* All zeros: no answers. */
 struct memo {
   struct memo_entry {
     _Alignas(64) _Atomic uint32_t taken;
@@ -29,12 +25,12 @@ struct memo {
   } entries[MEMO_ENTRIES];
 };
 
-/* Reads the answer to a question, which must not be all zeros.  The answer has `size` bytes, at
- * most MEMO_ANSWER.  Returns false if no answer is known, or if another thread uses the entry. */
+/* Reads the answer, of at most MEMO_ANSWER bytes, to a question, which must not be all zeros.
+ * Returns false if no answer is known, or if another thread uses the entry. */
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 
-/* Keeps an answer, unless another thread uses the entry.  May overwrite an older answer. */
+/* Does nothing if another thread uses the entry.  May overwrite an older answer. */
 void tamis__memo_keep(struct memo *memo, const uint64_t question[MEMO_QUESTION], const void *answer,
                       size_t size);
 

@@ -11,15 +11,14 @@
 
 enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
-/* In bytes.  A block of this size or more is not cleared by memset(), because the first access to a
- * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  The block does not come from
- * posix_memalign(), which needs a free block larger than the one it returns, and so cannot reuse a
- * freed block of the same size, such as the block of a split segment. */
+/* In bytes.  A block of this size or more is not cleared by memset(): the first access to a page
+ * takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor does it come from posix_memalign(),
+ * which cannot reuse a freed block of the same size, such as the block of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() does not touch memory that the kernel has just cleared, but aligns only to 16 bytes.  So
- * the next functions allocate more bytes, and store `start` before the aligned part of the
- * block. */
+ * the block begins at a multiple of 64, and the word before it holds `start`, what calloc()
+ * returned. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -35,7 +34,6 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* Moves the contents if the block's aligned part begins elsewhere after realloc(). */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];
@@ -72,15 +70,12 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
 }
 
 /* No object exceeds PTRDIFF_MAX.  So no sum of two sizes overflows, and size_t can hold a size. */
-static bool is_addressable(uint64_t size)
+void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t wanted, uint64_t cleared)
 {
-  return size <= PTRDIFF_MAX;
-}
-
-/* Allocates `size` bytes, which must be addressable.  The first `cleared` bytes are zero. */
-static void *allocate(const tamis_allocator *from, size_t size, size_t cleared)
-{
+  const size_t size = (size_t) wanted;
   void *block;
+  if (wanted > PTRDIFF_MAX)
+    return NULL;
   if (!from->allocate && size >= untouched)
     return pages_hold(size) ? pages_map(size) : allocate_untouched(size);
   if (from->allocate)
@@ -88,13 +83,8 @@ static void *allocate(const tamis_allocator *from, size_t size, size_t cleared)
   else if (posix_memalign(&block, ALIGNMENT, size))
     block = NULL;
   if (block)
-    memset(block, 0, cleared);
+    memset(block, 0, (size_t) cleared);
   return block;
-}
-
-void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared)
-{
-  return is_addressable(size) ? allocate(from, (size_t) size, (size_t) cleared) : NULL;
 }
 
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
@@ -106,7 +96,7 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger)
 {
   if (!pages_hold(SIZE_MAX) && !from->allocate && block && size >= untouched &&
-      is_addressable(larger))
+      larger <= PTRDIFF_MAX)
     return grow_untouched(block, (size_t) size, (size_t) larger);
   void *grown = tamis__memory_allocate_cleared(from, larger, 0);
   if (!grown || !block)
@@ -132,8 +122,7 @@ bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size)
 
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size)
 {
-  /* The cast is safe: the size was addressable when it was allocated. */
-  const size_t bytes = (size_t) size;
+  const size_t bytes = (size_t) size; /* safe, as the block was allocated */
   if (!block)
     return;
   if (from->release)

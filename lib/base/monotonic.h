@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define SECOND INT64_C(1000000000) /* a second, in nanoseconds */
+#define SECOND INT64_C(1000000000) /* nanoseconds */
 
 static inline struct timespec in_nanoseconds(int64_t nanoseconds)
 {

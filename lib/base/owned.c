@@ -13,9 +13,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* A fork waits for no lock (rule R3 in reclaim.c says why): there is no handler in the parent.  The
- * child's handler initialises the lock, because another thread may have held it at the fork.  The
- * list `owners` must be valid after each step, because the child uses the list. */
+/* A fork waits for no lock (R3 in reclaim.c): only the child has a handler, which initialises the
+ * lock.  The list `owners` must be valid after each step, because the child uses the list. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
  * thread at a time name an owner; held while the list is changed or an owner is named. */
@@ -23,8 +22,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* pthread_atfork() has succeeded */
 
-/* Returns true if `file` is the owner's file.  If other code has closed the owner's descriptor by
- * mistake, its number may now mean another file. */
+/* Other code may have closed the owner's descriptor by mistake: its number may now mean another
+ * file. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -64,25 +63,6 @@ static void register_handler(void)
   handler_registered = !pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-static void insert(struct owner *owner)
-{
-  pthread_mutex_lock(&lock);
-  owner->next = owners;
-  owners = owner;
-  pthread_mutex_unlock(&lock);
-}
-
-static void take_out(struct owner *owner)
-{
-  pthread_mutex_lock(&lock);
-  struct owner **link = &owners;
-  while (*link && *link != owner)
-    link = &(*link)->next;
-  if (*link)
-    *link = owner->next;
-  pthread_mutex_unlock(&lock);
-}
-
 /* ---- names ---- */
 
 /* A name is at least 2^62 and less than 2^63.  So a name is a valid file offset, beyond all bytes
@@ -92,13 +72,6 @@ static const uint64_t name_bit = UINT64_C(1) << 62;
 static bool is_name(uint64_t name)
 {
   return name >> 62 == 1;
-}
-
-static int random_name(uint64_t *name)
-{
-  const bool random = random_bytes(name, sizeof *name);
-  *name = name_bit | (*name & (name_bit - 1));
-  return random ? TAMIS_OK : TAMIS_EIO;
 }
 
 static int open_alive(struct owner *owner)
@@ -121,10 +94,11 @@ static int open_alive(struct owner *owner)
  *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
 {
-  uint64_t name = 0;
-  int result = random_name(&name);
-  if (result == TAMIS_OK)
-    result = tamis__shared_file_claim(alive, name);
+  uint64_t name;
+  if (!random_bytes(&name, sizeof name))
+    return TAMIS_EIO;
+  name = name_bit | (name & (name_bit - 1));
+  int result = tamis__shared_file_claim(alive, name);
   if (result != TAMIS_OK)
     return result;
   *alone = !tamis__shared_file_is_claimed(alive, name_bit, 0);
@@ -181,7 +155,10 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   pthread_once(&once, register_handler);
   if (!handler_registered)
     return TAMIS_ENOMEM;
-  insert(owner); /* early, as the child of a fork must close owner->alive, which is opened later */
+  pthread_mutex_lock(&lock);
+  owner->next = owners;
+  owners = owner; /* before owner->alive is opened, which the child of a fork must close */
+  pthread_mutex_unlock(&lock);
   return TAMIS_OK;
 }
 
@@ -189,13 +166,19 @@ void tamis__owner_end(struct owner *owner)
 {
   if (owner->file < 0)
     return;
-  take_out(owner);
+  pthread_mutex_lock(&lock);
+  struct owner **link = &owners;
+  while (*link && *link != owner)
+    link = &(*link)->next;
+  if (*link)
+    *link = owner->next;
+  pthread_mutex_unlock(&lock);
   drop_name(owner);
 }
 
 /* ---- waiting ---- */
 
-/* Returns true if the owner with this name is certainly dead. */
+/* True if the owner with this name is certainly dead. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -204,7 +187,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* Waits until the process has a name.  A call in the child of a fork can begin without a name. */
+/* A call in the child of a fork can begin without a name. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
@@ -220,7 +203,7 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the thread asks the kernel whether the owner is alive.  That takes little time
+/* Before each yield, the thread asks the kernel whether the owner is alive: that takes little time
  * compared with a yield, which can last for the time slices of all running processes. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {

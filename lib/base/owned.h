@@ -6,20 +6,16 @@
  * leaves its name in the lock.  So a process that waits for the lock asks whether the owner is
  * alive.  If the owner is dead, the waiter takes the lock over, and mends what is unfinished.
  *
- * The *name* of a process is a random number, which no other process ever has.  While the process
- * lives, it holds a lock of the kernel on one byte of the shared file: the byte whose offset is the
- * name, far beyond the end of the file.  (The kernel also locks bytes that a file does not have.)
- * The kernel releases this lock when the process ends, in whatever way.  No name is used twice, so
- * an owner that was found dead once stays dead.  A process that may only read the file can take a
- * read lock on any byte.  The offset of such a byte cannot become a name.
+ * The *name* of a process is a random number, which no other process ever has.  So an owner that
+ * was found dead once stays dead.  While the process lives, it holds a lock of the kernel on one
+ * byte of the shared file: the byte whose offset is the name, far beyond the end of the file.  The
+ * kernel releases this lock when the process ends, in whatever way.  A process that may only read
+ * the file can take a read lock on any byte.  The offset of such a byte cannot become a name.
  *
- * These are not the robust mutexes of the C library: such a mutex keeps addresses of its owner's
- * memory in the shared file, and the next owner and the kernel write to these addresses.
- *
- * The child of a fork is a process of its own, and gets a name when it first needs one.  The child
- * must not keep its parent's kernel lock, so a handler closes the parent's descriptor in the child.
- * (A child that clone(2) makes directly keeps that descriptor.  Then a killed parent looks alive
- * until the child ends, and a killed child looks alive until the parent ends.)
+ * The child of a fork gets a name when it first needs one.  It must not keep its parent's kernel
+ * lock, so a handler closes the parent's descriptor in the child.  (A child that clone(2) makes
+ * directly keeps that descriptor.  Then a killed parent looks alive until the child ends, and a
+ * killed child until the parent ends.)
  *
  * A process claims its name under the lock of the file.  So if a process that holds this lock finds
  * that no other process has a name, it may change the whole file.
@@ -50,7 +46,6 @@ struct owner {
 
 enum { OWNER_ALONE = 1 }; /* the owner's name if the memory is not shared */
 
-/* Begins an owner for memory that is not shared. */
 void tamis__owner_begin_alone(struct owner *owner);
 
 /* Begins an owner for an open file, which the caller must close.  The owner has no name yet.
@@ -94,15 +89,14 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
                      &lock->owner, &nobody, name, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees how the atomics of a lock order accesses.  This annotation shows it, and the
- * model checker, which threads wait.  Locks in shared files are not annotated. */
+/* Shows ThreadSanitizer and the model checker which threads wait.  Locks in shared files are not
+ * annotated. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
-/* Takes the lock.  Returns true if the last owner was killed: then the caller must mend what that
- * owner has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
+/* Takes the lock.  Returns true if the last owner was killed: the caller must then mend what that
+ * owner has left.  (If the caller is killed, too, the next owner must mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
   OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));
@@ -111,7 +105,7 @@ static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner
   return mend;
 }
 
-/* Relaxed: for assertions and tests only. */
+/* For assertions and tests only. */
 static inline bool owned_held(const struct owned_lock *lock)
 {
   return atomic_load_explicit(&lock->owner, memory_order_relaxed);

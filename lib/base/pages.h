@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: large blocks of memory from mmap(), in huge pages.
- *
- * In a build without mmap() (TAMIS_WITHOUT_SYSTEM), all blocks come from the C library.
+ * Layer 1: large blocks of memory from mmap(), in huge pages.  Without mmap()
+ * (TAMIS_WITHOUT_SYSTEM), all blocks come from the C library.
  */
 #ifndef TAMIS_LIB_PAGES_H
 #define TAMIS_LIB_PAGES_H
@@ -13,7 +12,6 @@
 
 #ifdef TAMIS_WITHOUT_SYSTEM
 
-/* Functions that do nothing are macros, as in alone/layer1.h. */
 #define pages_hold(size) ((void) (size), false)
 #define pages_map(size) ((void) (size), NULL)
 #define pages_unmap(block, size) ((void) (block), (void) (size))
@@ -25,7 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The size of a huge page, in bytes.  Blocks from this size on come from mmap(). */
+/* In bytes. */
 static const size_t pages_huge = (size_t) 2 << 20;
 
 static inline bool pages_hold(size_t size)
@@ -40,8 +38,7 @@ static inline size_t pages_round(size_t size)
 }
 
 /* Returns a mapping, if possible aligned to huge pages, or NULL.  The kernel aligns only to small
- * pages, so this function maps one huge page too many, and unmaps the parts before and after
- * the block.  munmap() later gets `size`, and rounds it up to whole pages. */
+ * pages, so this function maps one huge page too many, and unmaps the parts around the block. */
 static inline void *pages_map(size_t size)
 {
   if (size > SIZE_MAX - 2 * pages_huge)
@@ -68,7 +65,7 @@ static inline void pages_unmap(void *block, size_t size)
   munmap(block, size);
 }
 
-/* Moves the pages of a mapping to the beginning of a larger one.  Returns false if this fails. */
+/* Moves the pages of a mapping to the beginning of a larger one. */
 static inline bool pages_move(void *block, size_t size, void *larger)
 {
   size_t length = pages_round(size);

@@ -2,17 +2,17 @@
  *
  * Layer 0: says in words why options are refused, for tamis_options_check().
  *
- * The function that finds the reason writes it as text, and returns the error.  Every such text
- * contains the name of a field, its value, and the values that are allowed.
+ * The function that finds the reason writes it as text, which contains the name of a field, its
+ * value, and the values that are allowed.
  */
 #ifndef TAMIS_LIB_REFUSAL_H
 #define TAMIS_LIB_REFUSAL_H
 
 #include "tamis/tamis.h"
 
-/* Where the reason is written.  A NULL `struct refusal *` says that no reason is wanted. */
+/* Where the reason is written.  A NULL `struct refusal *`: no reason is wanted. */
 struct refusal {
-  char *text;  /* NULL: the caller wants no reason */
+  char *text;  /* NULL: no reason is wanted */
   size_t size; /* bytes of `text` */
 };
 
@@ -20,8 +20,7 @@ struct refusal {
 int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Refusals that several kinds of filters need.  tamis__refuse_capacity() finds the largest legal
- * capacity by calls of the kind's `bytes_for`. */
+/* tamis__refuse_capacity() finds the largest legal capacity by calls of the kind's `bytes_for`. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
 /* `lowest` is the kind's lowest rate, and `kind` is the kind's name in the text. */
@@ -31,7 +30,7 @@ int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, 
  * GiB on a 32-bit machine), otherwise TAMIS_OK. */
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes);
 
-/* Replaces the locale's decimal point by a dot.  The decimal point can have several bytes. */
+/* Replaces the locale's decimal point, which can have several bytes, by a dot. */
 void tamis__use_a_point(char *number);
 
 /* A rate, as the shortest decimal number that reads back as the same value. */

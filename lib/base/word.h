@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the 64-bit words that hold bits and buckets, and that threads share.
- *
- * Every access to a word that several threads can reach goes through this file.
+ * Layer 1: the 64-bit words that hold bits and buckets.  Every access to a word that several
+ * threads can reach goes through this file.
  */
 #ifndef TAMIS_LIB_WORD_H
 #define TAMIS_LIB_WORD_H
@@ -17,9 +16,9 @@ typedef _Atomic uint64_t word;
  *                  word.put in word_store()
  *   makes visible  all that the writer did before it wrote the word.  So a key that is found was
  *                  added, and the reader sees all that the adding thread published before
- *   if weakened    with acquire, the reader still sees what the writer did.  But without multi-copy
- *                  atomicity, two readers could see two adds in opposite orders: not linearizable.
- *                  On x86-64 and on ARMv8, acquire and seq_cst loads are the same instruction
+ *   if weakened    with acquire, two readers could see two adds in opposite orders on a machine
+ *                  without multi-copy atomicity: not linearizable.  On x86-64 and on ARMv8, acquire
+ *                  and seq_cst loads are the same instruction
  *   checked by     mutants/plain_store (shows that it is atomic), mutants/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
