@@ -198,8 +198,9 @@ static int add_batch(tamis_filter *f, struct batch batch, const struct how *how,
     length = group_length(&batch, start);
     const uint64_t *hashes = group_hashes(f, &batch, start, length, room);
     int *group = results ? results + start : unwanted;
-    /* This add_group() cannot fail: the first call above, with n = 0, has checked `how`. */
-    (void) add_group(f, hashes, length, how, group);
+    const int refused = add_group(f, hashes, length, how, group);
+    if (refused != TAMIS_OK)
+      return refused; /* of no group: the call above, with n = 0, has checked `how` */
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)
         failure = group[i];

@@ -89,8 +89,10 @@ static unsigned next_width(unsigned width)
 struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry after = *g;
-  if (g->uneven_at > 0 && g->uneven_at < g->depth_limit)
-    after.shape = bucket_shape(next_width(g->shape.width), g->shape.ages);
+  const bool splits = g->uneven_at > 0 && g->uneven_at < g->depth_limit;
+  const unsigned width = splits ? next_width(g->shape.width) : 0;
+  if (width)
+    after.shape = bucket_shape(width, g->shape.ages);
   return after;
 }
 

@@ -323,11 +323,12 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   if (result != TAMIS_OK)
     return result;
   const void *at = l->memory.array;
-  struct segment *segment = l->r->mapping ? NULL : (struct segment *) at;
+  const bool mapped = l->r->mapping;
+  struct segment *segment = mapped ? NULL : (struct segment *) at;
   uint32_t used[CUCKOO_FIXED_STRIPES];
   uint64_t *words = (uint64_t *) (void *) ((unsigned char *) at + g->words_offset);
   l->places = add_place(l->places, l->memory.begin);
-  if (segment)
+  if (!mapped)
     saved_swap(words, cuckoo_buckets(g));
   const uint32_t copying = saved_get32((const unsigned char *) at + SAVED_COPYING_AT);
   if (!segment_is_whole(g, at, copying, used))

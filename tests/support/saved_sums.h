@@ -40,7 +40,7 @@ static inline int write_bytes(void *context, const void *data, size_t size)
 /* Makes a packed file what it was before. */
 static inline void unpack_bytes(struct bytes *b)
 {
-  struct bytes unpacked = {NULL};
+  struct bytes unpacked = {.data = NULL};
   static const unsigned char zeros[1 << 15];
   if (b->size < 8 || memcmp(b->data, SAVED_PACKED, 8) != 0)
     return;
