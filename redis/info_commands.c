@@ -180,7 +180,7 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
            " items. A smaller capacity would save most of the %" PRIu64 " bytes.",
            v->count, v->capacity, bytes);
   if (fixed && v->count >= capacity)
-    advise(a, "The filter is full, and does not grow: adds get errors.");
+    advise(a, "The filter is full, and does not grow: new items get errors.");
   else if (fixed && capacity - v->count < capacity / ALMOST)
     advise(a, "The filter does not grow, and has room for %" PRIu64 " more items.",
            capacity - v->count);
@@ -189,7 +189,7 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
   if (!fixed && limit && (v->at_limit || counted > limit / 2))
     advise(a,
            "The filter has %" PRIu64 " of the %" PRIu64
-           " bytes that it may take (%s). Adds will get errors when it has them all.",
+           " bytes that it may take (%s). New items get errors when it cannot grow within them.",
            counted, limit, "MAXBYTES or tamis.max-bytes");
 }
 

@@ -9,7 +9,7 @@ export type Layout = 'blocked' | 'classic' | 'word';
 
 /** The options of a filter.  The fields are those of tamis_options in C. */
 export interface Options {
-  /** The number of distinct keys that are expected, at least 1. */
+  /** The number of distinct keys that are expected, 1 to about 2^40. */
   capacity: number | bigint;
   /** False-positive probability with `capacity` keys in, above 0 and below 1; default 0.01. */
   fpp?: number;
@@ -34,6 +34,7 @@ export interface Options {
   seed?: number | bigint;
 }
 
+/** The options of shared(); the default of `seed` is 0, a random seed for this filter alone. */
 export interface SharedOptions extends Options {
   /** Permission bits of a file that shared() creates, such as 0o660; default 0o600, because whoever reads it learns the seed. */
   fileMode?: number;
@@ -55,7 +56,7 @@ export interface LoadOptions {
   maxBytes?: number;
 }
 
-/** The figures of a filter.  The fields are those of tamis_stats in C. */
+/** The figures of a filter.  Each is a field of tamis_stats in C. */
 export interface Stats {
   count: number;
   capacity: number;
@@ -94,10 +95,10 @@ export type Source = Uint8Array | ArrayBufferView | ArrayBuffer | Blob | Readabl
  * In WebAssembly a filter belongs to one thread: a worker has its own copy of the library, and only load() waits.
  *
  * With the addon, in Node, all workers can use one filter at the same time, by handle() and attach().  So can all
- * processes that open one file by shared().  For all of them together, there is no false negative, and each key has one
- * winner.  A call blocks its thread until it is done.  add(), addCopy(), remove() and advance() may wait for locks of other
- * threads.  load(), loadSync(), save(), saveStream(), merge(), shared() and sync() take longer for larger filters: call
- * them in a worker if the event loop must not wait.
+ * processes that open one file by shared().  For all of them together, there is no false negative, and each key has at most
+ * one winner.  A call blocks its thread until it is done.  Calls that change the filter may wait for locks of other threads.
+ * Calls on whole filters, such as load(), save(), merge() and sync(), take longer for larger filters: make them in a worker
+ * if the event loop must not wait.
  */
 export interface Filter extends Disposed {}
 export class Filter {
@@ -158,7 +159,7 @@ export class Filter {
    * remove() once, leaves it in.  UnsupportedError: a Bloom filter.
    */
   remove(key: Key): boolean;
-  /** Returns how many copies of a key are in; for a Bloom filter 1 or 0. */
+  /** Returns how many copies of a key are in: of a Bloom filter 1 or 0, of a counting Bloom filter at most 15. */
   count(key: Key): number;
   /** Returns the hash of a key under the filter's seed: 64 bits, as tamis_hash in C. */
   hash(key: Key): bigint;
@@ -175,7 +176,7 @@ export class Filter {
    * options and seed, and have not grown.
    */
   intersection(other: Filter): Filter;
-  /** Returns whether `other` has all bits of this filter, and so finds all its keys; for Bloom filters without a window. */
+  /** Returns whether `other` has all bits of this filter, and so finds all its keys; not for cuckoo filters and windows. */
   isSubsetOf(other: Filter): boolean;
   isSupersetOf(other: Filter): boolean;
   /**
@@ -187,7 +188,7 @@ export class Filter {
   clear(): void;
   /** Returns the filter as bytes, which all programs with tamis can load: for a small filter, up to 256 more than its bits. */
   save(): Bytes;
-  /** Returns the bytes of save() in parts of some MiB.  The filter may change meanwhile; the stream has its state at the call. */
+  /** Returns the bytes of save() in parts of at most about 2 MiB.  The stream has the state of the filter at the call. */
   saveStream(): ReadableStream<Bytes>;
   stats(): Stats;
   /** The options of the filter, even if it was loaded. */
@@ -228,7 +229,7 @@ export const isNative: boolean;
 export const version: string;
 
 /**
- * Resolves when the WebAssembly is loaded.  Before that, all calls except load() throw.  In Node, and in `tamis/wasm`, it is
+ * Resolves when the WebAssembly is loaded.  Before that, all calls that need it but load() throw.  In Node, and in `tamis/wasm`, it is
  * loaded by the import.  `from` is a WebAssembly.Module, its bytes, a Response, the address of tamis.wasm (a string or a URL),
  * or a promise of one of these.  Without `from`, the address is that of `wasm/tamis.wasm` in the package.
  */

@@ -60,8 +60,8 @@
   "A filter is like a set that does not store its keys.  If \"key in f\" is False, it is always\n" \
   "right; if it is True, it is wrong with a small probability that you choose.\n" THREADS_TEXT     \
   "\n"                                                                                             \
-  "len(f) is the number of adds that returned True, minus keys that were removed or forgotten;\n"  \
-  "for a Cuckoo and a CountingBloom it is the number of copies.\n"                                 \
+  "len(f) is the number of adds that returned True, plus an estimate of the keys from unions,\n"   \
+  "minus forgotten keys; for a Cuckoo and a CountingBloom it is the number of copies.\n"           \
   "f |= g adds all keys of g, which must have the same options and seed, and f | g is a new\n"     \
   "filter.\n"                                                                                      \
   "f == g compares options and bits.  The bits of a Bloom and a CountingBloom depend only on\n"    \
@@ -166,11 +166,11 @@
   "--\n\n"                                             \
   "Call add_unique for each of the keys.  Keys, results and exceptions are those of add_many."
 
-#define COUNT_TEXT                                                           \
-  "count($self, key, /)\n"                                                   \
-  "--\n\n"                                                                   \
-  "Return how many copies of a key are in; the number is never too low.\n\n" \
-  "A Bloom filter returns 1 or 0, and a CountingBloom returns 15 for 15 or more."
+#define COUNT_TEXT                                                                \
+  "count($self, key, /)\n"                                                        \
+  "--\n\n"                                                                        \
+  "Return how many copies of a key are in; the number is never too low, except\n" \
+  "that a CountingBloom returns 15 for 15 or more.  A Bloom filter returns 1 or 0."
 
 #define HASH_TEXT                                                                                 \
   "hash($self, key, /)\n"                                                                         \
@@ -224,13 +224,14 @@
   "           reads the file learns the seed\n"                                               \
   "group      the group of the new file, by name or number; needs file_mode\n"
 
-#define SAVE_TEXT                                                                              \
-  "save($self, path, /, *, file_mode=None, group=None)\n"                                      \
-  "--\n\n"                                                                                     \
-  "Save the filter to a file, which load, open, the command tamis, and C can read.\n\n"        \
-  "Other threads may use the filter meanwhile.  Keys whose add has returned before the save\n" \
-  "are in the file.  The old file is replaced only when the new one is complete and on the\n"  \
-  "disk.  OSError says what failed; the old file then stays.\n\n" ACCESS_TEXT
+#define SAVE_TEXT                                                                                \
+  "save($self, path, /, *, file_mode=None, group=None)\n"                                        \
+  "--\n\n"                                                                                       \
+  "Save the filter to a file, which load, open, the command tamis, and C can read.\n\n"          \
+  "Other threads may use the filter meanwhile.  Keys whose add has returned before the save\n"   \
+  "are in the file.  The old file is replaced only when the new one is complete and on the\n"    \
+  "disk.  OSError says what failed; the old file then stays (unless only the folder could not\n" \
+  "be synchronised).\n\n" ACCESS_TEXT
 
 #define TO_BYTES_TEXT    \
   "to_bytes($self, /)\n" \
@@ -403,22 +404,23 @@
   "checks the whole file.  The file must not be changed as long as it is mapped: replace it by\n" \
   "another file.  A Cuckoo that grows, or a filter with a window, cannot be mapped: load it."
 
-#define SHARED_TEXT                                                                                \
-  "shared($module, path, /, capacity=None, fpp=0.01, *, kind=None, window=0,\n"                    \
-  "       window_renews=False, growable=None, max_bytes=None, seed=None,\n"                        \
-  "       layout='blocked', file_mode=None, group=None)\n"                                         \
-  "--\n\n"                                                                                         \
-  "Open a filter in a file that any number of processes change at once.\n\n"                       \
-  "The first process creates the file; all others get the same filter, and must ask for the\n"     \
-  "same options.  Without a capacity the file must exist.  path may be a file descriptor, or\n"    \
-  "None for memory that this process shares with children that it forks later.  If several\n"      \
-  "processes add a key, one gets True.  A process that is killed loses no key.\n\n"                \
-  "kind       None or Bloom: a Bloom filter; Cuckoo: a filter with removes, which does not\n"      \
-  "           grow, and raises FullError for a seventh copy of a key\n"                            \
-  "growable   None: the filter grows if max_bytes is given.  It then needs max_bytes of address\n" \
-  "           space, and only the disk space that it uses\n" ACCESS_TEXT                           \
-  "The other options are those of Bloom.\n\n"                                                      \
-  "ValueError says what is wrong with the options, or which option differs from the file's.\n"     \
+#define SHARED_TEXT                                                                             \
+  "shared($module, path, /, capacity=None, fpp=0.01, *, kind=None, window=0,\n"                 \
+  "       window_renews=False, growable=None, max_bytes=None, seed=None,\n"                     \
+  "       layout='blocked', file_mode=None, group=None)\n"                                      \
+  "--\n\n"                                                                                      \
+  "Open a filter in a file that any number of processes change at once.\n\n"                    \
+  "The first process creates the file; all others get the same filter, and must ask for the\n"  \
+  "same options.  Without a capacity the file must exist.  path may be a file descriptor, or\n" \
+  "None for memory that this process shares with children that it forks later.  If several\n"   \
+  "processes add a new key, one gets True.  A process that is killed loses no key.\n\n"         \
+  "kind       None or Bloom: a Bloom filter; Cuckoo: a filter with removes, which does not\n"   \
+  "           grow, and raises FullError for a seventh copy of a key\n"                         \
+  "growable   None: a Bloom grows if max_bytes is given.  It then needs max_bytes of address\n" \
+  "           space, and only the disk space that it uses\n" ACCESS_TEXT                        \
+  "seed       None: with a path, a random seed for this filter alone\n"                         \
+  "The other options are those of Bloom.\n\n"                                                   \
+  "ValueError says what is wrong with the options, or which option differs from the file's.\n"  \
   "OSError, CorruptError: something is wrong with the file."
 
 #define FROM_BYTES_TEXT                                                                      \
@@ -433,18 +435,17 @@
   "Load a filter from the text that to_text, or toJSON in JavaScript, has made.  Exceptions are\n" \
   "those of load; CorruptError also: the text is not base64."
 
-#define CONTAINS_EACH_TEXT                                                                       \
-  "contains_each($module, filters, key, /)\n"                                                    \
-  "--\n\n"                                                                                       \
-  "Return which of many filters may hold a key: a list of bools, one for each filter.\n\n"       \
-  "The filters may have different kinds; None holds no key.  The call takes a third to a half\n" \
-  "of the time in which C asks one filter after the other.  Any number of threads may call "     \
-  "it.\n\n"                                                                                      \
-  ">>> import tamis\n"                                                                           \
-  ">>> days = [tamis.Bloom(1000, 1e-9), tamis.Cuckoo(1000, 1e-6)]\n"                             \
-  ">>> days[1].add(7)\n"                                                                         \
-  "True\n"                                                                                       \
-  ">>> tamis.contains_each(days, 7)\n"                                                           \
+#define CONTAINS_EACH_TEXT                                                                        \
+  "contains_each($module, filters, key, /)\n"                                                     \
+  "--\n\n"                                                                                        \
+  "Return which of many filters may hold a key: a list of bools, one for each filter.\n\n"        \
+  "The filters may have different kinds; None holds no key.  The call is faster than a look-up\n" \
+  "in one filter after the other.  Any number of threads may call it.\n\n"                        \
+  ">>> import tamis\n"                                                                            \
+  ">>> days = [tamis.Bloom(1000, 1e-9), tamis.Cuckoo(1000, 1e-6)]\n"                              \
+  ">>> days[1].add(7)\n"                                                                          \
+  "True\n"                                                                                        \
+  ">>> tamis.contains_each(days, 7)\n"                                                            \
   "[False, True]"
 
 #define CONTAINS_EACH_MANY_TEXT                                                                  \

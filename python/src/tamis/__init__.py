@@ -26,7 +26,7 @@ Once           handles each message of a queue once
 tamis.scrapy   a duplicate filter for Scrapy
 
 Keys are the same in all languages: the key of a str is its UTF-8, and the key of an int is 8 bytes.  Filters do not
-use Python's hash(), so answers are the same in each run.
+use Python's hash(), so a saved filter gives the same answers in each run.
 """
 from . import _tamis
 from ._figures import Similarity, Stats

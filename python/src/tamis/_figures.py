@@ -8,22 +8,22 @@ from typing import Optional
 class Stats:
     """The figures of a filter at one moment.
 
-    They are exact while no thread changes the filter, and otherwise nearly exact.  The fields are those of tamis_stats
-    in tamis.h, without the seed, which is a secret: Filter.seed has it.
+    Figures that are not called estimates are exact while no thread changes the filter.  tamis_stats in tamis.h has the
+    same fields, except window.  Filter.seed has the seed, which is a secret.
     """
 
     kind: str  #: "bloom", "cuckoo" or "counting_bloom"
     layout: Optional[str]  #: "blocked", "classic" or "word" for a Bloom filter without a window, otherwise None
-    count: int  #: keys that adds to a Bloom filter found to be new; in other kinds, copies
-    estimated_count: float  #: an estimate of all distinct keys, from the number of set bits; otherwise count
+    count: int  #: in a Bloom filter, keys that were new, also from unions; in other kinds, copies
+    estimated_count: float  #: of Bloom, CountingBloom without a window: all distinct keys, estimated from the set bits; else count
     capacity: int  #: the capacity that was asked for
     load: float  #: estimated_count / capacity
     fpp: float  #: the false-positive probability with capacity keys, as it was asked for
     fpp_estimate: float  #: the false-positive probability at present
     bytes: int  #: all memory of the filter
     bits: int  #: the size of the bit arrays of a Bloom filter, or of the tables of a window, in bits
-    bits_set: int  #: how many of these bits are 1
-    bits_per_key: int  #: how many bits each key sets in a Bloom filter
+    bits_set: int  #: how many of these bits are 1 (in a large filter an estimate); 0 with a window
+    bits_per_key: int  #: how many bits (CountingBloom: counters) a key has in the newest layer of a Bloom filter
     growths: int  #: steps of growth so far
     layers: int  #: the number of layers of a Bloom filter or a window
     generations: int  #: the number of generations of a cuckoo filter
@@ -33,12 +33,12 @@ class Stats:
     occupancy: float  #: the fraction of a cuckoo filter's lanes that is in use
     evictions: int  #: how often an entry was moved to make room for a key
     failed_searches: int  #: how often no move made room for a key
-    refused_adds: int  #: adds that raised FullError or MemoryError
-    lookup_retries: int  #: how often a look-up began again because entries had moved
+    refused_adds: int  #: adds of keys that failed for lack of room, memory or disk space
+    lookup_retries: int  #: how often a look-up in a cuckoo filter began again because entries or segments had moved
     longest_growth_ns: int  #: the time of the longest step of growth, in nanoseconds
     window: int  #: periods for which keys are remembered; 0: for ever
     oldest_part_age: int  #: how many periods have ended since the oldest remembered one began
-    united_count: int  #: how many keys of count came from unions
+    united_count: int  #: how many keys of count came from unions or an intersection: an estimate
     period: int  #: the number of the running period; 0 without a window
 
 

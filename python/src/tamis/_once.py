@@ -56,7 +56,7 @@ class Once:
       - Acknowledge it after the `with` statement, when it is recorded.  Otherwise a copy that comes later is handled
         again if the process is killed in between.
 
-    A claim is a lock on one byte beyond the end of the file, whose number is the hash of the id.  The system releases
+    A claim is a lock on one byte beyond the end of the file, whose number comes from the hash of the id.  The system releases
     the lock when its process ends, in whatever way.
 
     Each call reads time.time() before it looks into the filter or adds to it.  So a message is remembered until this
@@ -106,9 +106,9 @@ class Once:
         seconds, from 0 to remember, is the time for which this message is remembered after its work; the message is
         forgotten at most a period later.  None: remember.
 
-        FullError: the filter has no room for another message.  It is raised before the work, with one exception: in
-        each thread, the first message of a period for which there is no room is handled before, so a copy is handled
-        again.
+        FullError: the filter has no room for another message.  It is raised before the work, with one exception: at
+        most one message for each thread or task (with remember: in each period) is handled first, so a copy of this
+        message is handled again.
         """
         if seconds is not None:
             if self._remember is None:
@@ -122,7 +122,7 @@ class Once:
         return f"<Once at {self.path!r}{remember}, {len(self.done)} done>"
 
     def __contains__(self, id: "_Key") -> bool:
-        """Return whether a message was handled."""
+        """Return whether a message was handled, and is still remembered."""
         self._forget()
         return id in self.done
 

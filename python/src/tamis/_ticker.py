@@ -12,14 +12,14 @@ class Ticker:
     seconds is the length of a period.  The thread ends a period after it has waited for that time, and then waits
     again; it never ends two periods at once.  So a key is remembered for at least `filter.window * seconds` of this
     thread's time, whatever the clock does and however late the thread is.  It is remembered for at most one period
-    longer, plus the time by which the thread was late.  While the machine sleeps or the process is stopped, no time
-    passes.
+    longer, plus the time by which the thread was late.  While the machine sleeps, no time passes.  While the process is
+    stopped, at most one period ends.
 
     The thread is a daemon: it does not keep the program alive.  If processes share the filter, each may have a Ticker
     with the same seconds, and one of them ends each period.  If other programs that share the filter use a clock,
-    call advance_to before each add instead.  A forked child has no such thread: start a Ticker in the child.
+    call advance_to before each add and look-up instead.  A forked child has no such thread: start a Ticker in the child.
 
-    ValueError: the filter has no window, or seconds is not positive.
+    ValueError: the filter has no window, or seconds is not positive or too large.
 
     >>> import tamis
     >>> recent = tamis.Bloom(1000, window=12)
@@ -46,7 +46,7 @@ class Ticker:
     def periods(self, seconds: float) -> int:
         """Return the value of periods for a key that is to be remembered for at least this number of seconds.
 
-        It is the lowest value that suffices at any time within a period.  ValueError: seconds is longer than the window.
+        It is the lowest value that suffices at any time within a period.  ValueError: seconds is negative or above the window.
         """
         window = self.filter.window
         if not 0 <= seconds <= window * self.seconds:
