@@ -397,11 +397,6 @@ static double rate_of_lines(struct plan *plan, double lines)
          hash_collision_rate(g->capacity);
 }
 
-static bool keeps_promise(struct plan *plan, double lines)
-{
-  return rate_of_lines(plan, lines) <= plan->geometry.fpp;
-}
-
 /* The most lines that are known to break the promise (0: none), and the fewest known to keep it. */
 struct known {
   struct {
@@ -502,7 +497,7 @@ static bool dense_enough(const struct bloom_geometry *g)
   blocked.geometry.shape = (struct bloom_shape){.layout = TAMIS_LAYOUT_BLOCKED};
   choose_shape(&blocked);
   uint64_t too_few = (g->lines - 1) / 2;
-  return too_few == 0 || !keeps_promise(&blocked, (double) too_few);
+  return too_few == 0 || rate_of_lines(&blocked, (double) too_few) > g->fpp;
 }
 
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
@@ -513,12 +508,9 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
     return TAMIS_EINVAL;
   if (fpp <= hash_collision_rate(capacity) || fpp < bloom_geometry_layout_begins(layout))
     return TAMIS_EUNSUPPORTED;
-  struct bloom_geometry g;
-  int result = plan_any(layout, capacity, fpp, &g);
-  if (result == TAMIS_OK && bloom_shape_is_word(g.shape) && !dense_enough(&g))
-    result = TAMIS_EUNSUPPORTED;
-  if (result == TAMIS_OK)
-    *out = g;
+  int result = plan_any(layout, capacity, fpp, out);
+  if (result == TAMIS_OK && bloom_shape_is_word(out->shape) && !dense_enough(out))
+    return TAMIS_EUNSUPPORTED;
   return result;
 }
 
@@ -556,19 +548,15 @@ static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64
                       double rate, struct bloom_geometry *out)
 {
   const bool shared = rate > hash_collision_rate(keys);
-  struct bloom_geometry whole;
   /* If 64-bit hashes are the only limit of rates, a plan for `rate` is enough: a plan for `fpp`,
    * too, would double the time. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;
-  int result = bloom_geometry_plan(layout, capacity, fpp, &whole);
-  if (result != TAMIS_OK)
-    return result;
-  *out = whole;
-  if (shared && plan_any(layout, keys, rate, out) == TAMIS_OK)
+  int result = bloom_geometry_plan(layout, capacity, fpp, out);
+  if (result == TAMIS_OK && shared && plan_any(layout, keys, rate, out) == TAMIS_OK)
     limit_lines(out);
-  return TAMIS_OK;
+  return result;
 }
 
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
@@ -577,15 +565,13 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
   double rate = fpp * bloom_geometry_share(layer);
   if ((double) capacity * -real_log(rate) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
-  struct bloom_geometry g;
   uint64_t keys = keys_offered(capacity, rate);
   tamis_layout later = layout == TAMIS_LAYOUT_WORD ? TAMIS_LAYOUT_BLOCKED : layout;
-  int result = layer == 1 ? plan_first(layout, capacity, fpp, keys, rate, &g)
-                          : bloom_geometry_plan(later, keys, rate, &g);
-  if (result != TAMIS_OK)
-    return result;
-  g.capacity = capacity;
-  g.fpp = layer == 1 ? fpp : rate;
-  *out = g;
-  return TAMIS_OK;
+  int result = layer == 1 ? plan_first(layout, capacity, fpp, keys, rate, out)
+                          : bloom_geometry_plan(later, keys, rate, out);
+  if (result == TAMIS_OK) {
+    out->capacity = capacity;
+    out->fpp = layer == 1 ? fpp : rate;
+  }
+  return result;
 }
