@@ -15,11 +15,12 @@ static bool layout_is_possible(const tamis_options *options)
 
 static int make_plan(const tamis_options *options, struct bloom_plan *plan)
 {
-  *plan = (struct bloom_plan){.stripes_wanted = options->stripes,
+  *plan = (struct bloom_plan){.number = 1,
+                              .stripes_wanted = options->stripes,
                               .max_bytes = options->max_bytes,
                               .limited = !options->growable,
                               .has_allocator = options->allocator != NULL,
-                              .is_unusual = options->hash != NULL,
+                              .own_hash = options->hash != NULL,
                               .cleared_from = options->allocator ? options->cleared_from : 0};
   if (!layout_is_possible(options))
     return TAMIS_EUNSUPPORTED;
@@ -203,15 +204,6 @@ static bool is_sampled(const struct bloom *b)
   return b->word_count > RUNS * LINE_WORDS;
 }
 
-/* If half of the bits are set, a sample of 2^21 bits (runs of 1 line) gives the number of keys with
- * a standard deviation of 0.5 % or less.  If the sample has fewer than one set bit in 64, the
- * filter contains few keys, so the function takes a sample of longer runs instead. */
-static uint64_t sample_bits_set(const struct bloom *b)
-{
-  uint64_t bits = sample_lines(b, 1);
-  return is_sampled(b) && bits < b->word_count ? sample_lines(b, LONG_RUN) : bits;
-}
-
 /* Computes *bits from the counted keys, as a sample of few keys may contain no set bit.  Returns
  * false if a sample is better: with counters; if unions have brought keys, whose number is only
  * estimated; or if more than one key in a thousand may not be counted, as false positives. */
@@ -225,13 +217,18 @@ static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
          bloom_geometry_rate(&g, keys) <= most_hidden;
 }
 
+/* If half of the bits are set, a sample of 2^21 bits (runs of 1 line) gives the number of keys with
+ * a standard deviation of 0.5 % or less.  If the sample has fewer than one set bit in 64, the
+ * filter contains few keys, so the function takes a sample of longer runs instead. */
 static uint64_t bits_set(const struct bloom *b)
 {
-  const struct bloom_shape shape = bloom_shape_of(b);
   uint64_t bits;
   if (is_sampled(b) && keys_tell_bits(b, &bits))
     return bits;
-  return sample_bits_set(b) * bloom_shape_width(shape);
+  bits = sample_lines(b, 1);
+  if (is_sampled(b) && bits < b->word_count)
+    bits = sample_lines(b, LONG_RUN);
+  return bits * bloom_shape_width(bloom_shape_of(b));
 }
 
 /* Returns the number of keys in a layer. */
@@ -241,52 +238,37 @@ static uint64_t count_keys(const struct bloom *b)
   return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Estimates keys and rate from the bits of several layers.  A layer lacks keys that older layers
+/* Adds the figures of a layer to those of the older layers.  The layer lacks keys that older layers
  * hide, so its number of keys is divided by the probability that no older layer hides a key. */
-static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
+static void add_layer(const struct bloom *b, tamis_stats *out)
 {
-  const struct bloom *layers[BLOOM_MOST_LAYERS];
-  double none = 1; /* the probability that none of the layers so far finds an absent key */
-  unsigned n = newest->number;
-  for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
-    layers[layer->number - 1] = layer;
-  for (unsigned i = 0; i < n; i++) {
-    tamis_stats s = {.bits_set = bits[i]};
-    const struct bloom_geometry g = bloom_geometry_of(layers[i]);
-    bloom_geometry_estimate(&g, &s);
-    out->estimated_count += none > 0 ? s.estimated_count / none : 0;
-    none *= 1 - s.fpp_estimate;
-  }
-  out->fpp_estimate = 1 - none;
-  out->load = out->estimated_count / (double) bloom_capacity(layers[0]);
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  const double none = 1 - out->fpp_estimate;
+  tamis_stats s = {.bits_set = bits_set(b)};
+  bloom_geometry_estimate(&g, &s);
+  out->bytes += tamis__bloom_bytes(b);
+  out->bits += b->word_count * 64;
+  out->bits_set += s.bits_set;
+  out->count += count_keys(b);
+  out->united_count += bloom_counts(b) ? 0 : bloom_counted(b, UNITED);
+  out->refused_adds += bloom_counted(b, REFUSED);
+  out->estimated_count += none > 0 ? s.estimated_count / none : 0;
+  out->fpp_estimate += none * s.fpp_estimate;
+  out->bits_per_key = bloom_shape_bits_per_key(g.shape);
 }
 
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
-  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
-  const struct bloom_geometry g = bloom_geometry_of(first);
-  uint64_t bits[BLOOM_MOST_LAYERS];
-  const struct bloom *layer = newest;
-  do {
-    bits[layer->number - 1] = bits_set(layer);
-    out->bytes += tamis__bloom_bytes(layer);
-    out->bits += layer->word_count * 64;
-    out->bits_set += bits[layer->number - 1];
-    out->count += count_keys(layer);
-    out->united_count += bloom_counts(layer) ? 0 : bloom_counted(layer, UNITED);
-    out->refused_adds += bloom_counted(layer, REFUSED);
-    layer = bloom_older(layer);
-  } while (layer);
-  if (newest == first)
-    bloom_geometry_estimate(&g, out);
-  else
-    estimate_layers(newest, bits, out);
+  const struct bloom_geometry g = bloom_geometry_of(const_bloom_of(f));
+  struct bloom *layers[BLOOM_MOST_LAYERS];
+  out->layers = bloom_layers_of(const_bloom_of(f), layers);
+  out->growths = out->layers - 1;
+  for (unsigned i = 0; i < out->layers; i++)
+    add_layer(layers[i], out);
   out->layout = bloom_geometry_public_layout(&g);
   out->capacity = g.capacity;
   out->fpp = g.fpp;
-  out->bits_per_key = bloom_shape_bits_per_key(bloom_shape_of(newest));
-  out->growths = newest->number - 1;
-  out->layers = newest->number;
+  out->load = out->estimated_count / (double) g.capacity;
 }
 
 static struct saved_mapping mapping_of(const tamis_filter *f)

@@ -215,13 +215,6 @@ static inline bool bloom_opens_layers(const tamis_options *options)
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Returns true if the filter is full when it has counted `most_keys` keys.  A fixed filter with
- * counters limits the number of copies instead. */
-static inline bool bloom_has_most_keys(const tamis_options *options)
-{
-  return !options->growable && options->kind == TAMIS_BLOOM;
-}
-
 /* Returns true if a filter of this geometry gives each key the same bits as `b` does. */
 static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
@@ -296,15 +289,15 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* Returns a layer's fullness, which may rise at any moment: no call decides by the result alone. */
-static inline unsigned char fullness_of(const struct bloom *b)
+/* Sets layers[] to the layers of a filter, from the first to the newest.  Returns their number. */
+static inline unsigned bloom_layers_of(const struct bloom *first,
+                                       struct bloom *layers[BLOOM_MOST_LAYERS])
 {
-  unsigned char known = atomic_load_explicit(&b->fullness, memory_order_relaxed);
-  if (!b->live || known >= FULL)
-    return known;
-  const struct bloom *first = bloom_live_first(b);
-  bool closed = b != bloom_live_newest(first) || bloom_live_state(first) & LIVE_ENDED;
-  return closed ? FULL : known;
+  struct bloom *layer = newest_layer(first);
+  const unsigned n = layer->number;
+  for (; layer; layer = bloom_older(layer))
+    layers[layer->number - 1] = layer;
+  return n;
 }
 
 /* In live.c: tamis__live_sync() writes all earlier adds to the disk.  tamis__live_close() unmaps
@@ -398,11 +391,11 @@ struct bloom_plan {
   bool limited;            /* the filter is fixed: it refuses keys beyond its capacity */
   uint64_t closes_at;      /* the layer closes at so many counted keys; 0: at its capacity */
   struct bloom *older;     /* the layer before this one, or NULL */
-  unsigned number;         /* the layer's number; 0 and 1 mean the first layer */
+  unsigned number;         /* the layer's number; the first layer has 1 */
   bool is_mapped;
   bool closes_early;         /* tamis__layers_limit_first() may lower closes_at */
   bool has_allocator;        /* the filter has the user's allocator */
-  bool is_unusual;           /* the user sets a hash function, or this is a later layer */
+  bool own_hash;             /* the filter has the user's hash function */
   uint64_t cleared_from;     /* the option `cleared_from`, in bytes */
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };

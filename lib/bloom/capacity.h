@@ -95,6 +95,12 @@ static inline bool has_ended(const struct bloom *b)
   return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
 }
 
+/* Returns true if a fixed filter is full. */
+static inline bool is_full(const struct bloom *b)
+{
+  return b->live ? has_ended(b) : atomic_load_explicit(&b->fullness, memory_order_relaxed) >= FULL;
+}
+
 /* Raises the fullness of a live filter's layer to what the filter's state says: the layer is closed
  * if another layer follows, or if the filter has ended.  Refused and late calls (layers.c) count no
  * key, and so check no counters.  Without this function they would set bits in a closed layer. */

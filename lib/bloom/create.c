@@ -66,8 +66,8 @@ static bool needs_medium(const struct bloom_plan *plan)
 /* Returns true if the plan needs a member that a medium filter lacks. */
 static bool is_long(const struct bloom_plan *plan)
 {
-  return !plan_is_small(plan) || plan->older || plan->closes_early || plan->is_mapped ||
-         plan->is_unusual || plan->stripes_wanted > 1 || plan->tally ||
+  return !plan_is_small(plan) || plan->number > 1 || plan->closes_early || plan->is_mapped ||
+         plan->own_hash || plan->stripes_wanted > 1 || plan->tally ||
          plan->geometry.capacity > UINT16_MAX || plan->geometry.most_keys > UINT16_MAX ||
          plan->max_bytes >> 48 || (plan_counts(plan) && needs_medium(plan));
 }
@@ -79,18 +79,13 @@ static enum form form_of(const struct bloom_plan *plan)
   return is_long(plan) ? FORM_LONG : needs_medium(plan) ? FORM_MEDIUM : FORM_SHORT;
 }
 
-static size_t bytes_of_struct(enum form form)
-{
-  return form == FORM_LONG    ? sizeof(struct bloom_long)
-         : form == FORM_SHORT ? sizeof(struct bloom)
-                              : sizeof(struct bloom_medium);
-}
-
 static struct sizes add_up(struct sizes s, bool small, enum form form)
 {
   s.before = small ? s.words_bytes : 0;
-  s.struct_bytes = small ? bytes_of_struct(form)
-                         : sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard);
+  s.struct_bytes = !small ? sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard)
+                   : form == FORM_LONG   ? sizeof(struct bloom_long)
+                   : form == FORM_MEDIUM ? sizeof(struct bloom_medium)
+                                         : sizeof(struct bloom);
   s.all_bytes = s.before + s.struct_bytes + s.stripes * sizeof(struct padded_stripe) + s.rows_bytes;
   return s;
 }
@@ -280,7 +275,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
   b->word_count = g->words;
   b->fpp = g->fpp;
   b->one_stripe = plan->stripes_wanted == 1;
-  b->number = plan->older ? (plan->older->number + 1) & 127 : 1;
+  b->number = plan->number & 127;
   b->probes = g->shape.probes & 7;
   b->sections = g->shape.sections & 63;
   b->live = plan->tally != NULL;
@@ -357,7 +352,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
     if (plan->older) /* no huge pages: they take long to clear, and other threads wait */
       tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
-  assert(plan->number == (plan->older ? plan->older->number + 1U : 0));
+  assert(plan->number == (plan->older ? plan->older->number + 1U : 1));
   *out = tamis__bloom_create(head, plan, words, &(struct saved_mapping){.at = NULL});
   if (!*out)
     tamis__memory_release(filter_allocator(head), words, words_bytes);
@@ -367,6 +362,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
 {
   const struct bloom_plan plan = {.geometry = bloom_geometry_of(model),
+                                  .number = 1,
                                   .stripes_wanted = bloom_stripes_wanted(model),
                                   .max_bytes = bloom_max_bytes(model),
                                   .limited = model->limited,
@@ -374,6 +370,6 @@ int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
                                   .closes_at = bloom_closes_at(model),
                                   .closes_early = bloom_closes_at(model) != bloom_capacity(model),
                                   .has_allocator = filter_allocator(&model->head)->allocate != NULL,
-                                  .is_unusual = filter_has_own_hash(&model->head)};
+                                  .own_hash = filter_has_own_hash(&model->head)};
   return tamis__bloom_create_empty(&model->head, &plan, out);
 }

@@ -22,14 +22,6 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 
-/* The `prefetch` of struct filter_operations, for filters of one layer and of several layers. */
-void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash);
-void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
-
-/* Prefetches the first word of a key in a layer and in all layers before it.  Does nothing for the
- * first layer, which has no rows. */
-void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
-
 /* The offsets and masks of a key.  They are the same in all filters that have one seed, one shape
  * and one section.  A layer may have fewer probes than the struct: it then uses only the first of
  * them.  The struct saves a third of the instructions in each layer but the first.  With fewer
@@ -73,10 +65,6 @@ struct bloom_alike {
   uint64_t product; /* mixed hash * multiplier: see bloom_first_word() */
   struct common common;
 };
-
-/* The `prefetch` of struct each_way, for all shapes.  Sets places[i] to the key's first word. */
-bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
-                                 uint64_t places[EACH_BLOCK], bool more);
 
 /* The `contains` of struct each_way, for one shape.  Reads a filter's operations, then words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,

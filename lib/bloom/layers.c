@@ -119,7 +119,6 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
-#include "bloom/each.h"
 #include "bloom/live.h"
 
 #include <sched.h>
@@ -155,15 +154,14 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                                      : tamis__bloom_plan(layout, number + 1, capacity, fpp, out);
 }
 
-bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)
+bool tamis__layers_will_fit(struct bloom *const *layers, unsigned have, struct bloom *const *others,
+                            unsigned n)
 {
-  struct bloom_geometry next, before = bloom_geometry_of(newest);
-  const struct bloom *first = newest;
-  while (first->number > 1)
-    first = first->older;
+  const struct bloom *first = layers[0];
+  struct bloom_geometry next, before = bloom_geometry_of(layers[have - 1]);
   if (first->live)
-    return tamis__live_will_fit(first, newest->number, others, n);
-  for (unsigned number = newest->number; number < n; number++, before = next)
+    return tamis__live_will_fit(first, have, others, n);
+  for (unsigned number = have; number < n; number++, before = next)
     if (tamis__layers_plan_after(first->layout, first->fpp, number, &before, &next) != TAMIS_OK)
       return true; /* no layer will follow */
     else if (!bloom_has_geometry(others[number], &next))
@@ -351,12 +349,6 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 
 /* ---- single keys ---- */
 
-/* Returns the calls of the first layer or of a later layer. */
-static const struct bloom_calls *calls_of(const struct bloom *first, const struct bloom *layer)
-{
-  return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
-}
-
 /* Searches the layers of n rows.  One call of `find` searches neighbouring rows that are alike. */
 static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
@@ -383,21 +375,6 @@ static int refused(const struct bloom *first, int result)
   return result;
 }
 
-static int add(struct bloom *first, uint64_t mixed)
-{
-  for (;;) {
-    struct bloom *newest = newest_layer(first);
-    if (find(first, newest, mixed))
-      return TAMIS_OK;
-    int result = calls_of(first, newest)->insert(newest, mixed, false);
-    if (result != TAMIS_EFULL)
-      return result == TAMIS_OK ? count_key(newest) : TAMIS_OK;
-    result = tamis__layers_open(first, newest, 0);
-    if (result != TAMIS_OK)
-      return refused(first, result);
-  }
-}
-
 /* Searches `layer` and the layers before it, down to the layer that follows `completed`. */
 static bool find_after(const struct bloom *completed, const struct bloom *layer, uint64_t mixed)
 {
@@ -417,9 +394,11 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed`: the newest layer in which this call has set a bit in its last gap ([B]), or NULL. */
-static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *completed)
+/* `completed`: the newest layer in which a unique add has set a bit in its last gap ([B]), or NULL. */
+FORCE_INLINE int add(struct bloom *first, uint64_t mixed, bool unique,
+                     const struct bloom *completed)
 {
+  const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
   for (;;) {
     struct bloom *newest = newest_layer(first);
     if (completed && newest == completed) {
@@ -428,17 +407,19 @@ static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *c
       return has_ended(newest) ? refused(first, TAMIS_EFULL) : count_key(newest);
     }
     if (completed ? find_after(completed, newest, mixed) : find(first, newest, mixed))
-      return TAMIS_PRESENT;
+      return present;
     HOOK(bloom_layers_searched);
-    int result = calls_of(first, newest)->insert(newest, mixed, completed);
+    int result = bloom_calls_of(newest)->insert(newest, mixed, completed);
     if (result == TAMIS_PRESENT)
-      return result;
+      return present;
+    if (result == TAMIS_OK && !unique)
+      return count_key(newest);
     if (result == TAMIS_OK) {
       completed = newest;
       continue;
     }
     result = tamis__layers_open(first, newest, 0);
-    if (result == TAMIS_EFULL && is_in_by_now(first, mixed))
+    if (unique && result == TAMIS_EFULL && is_in_by_now(first, mixed))
       return TAMIS_PRESENT;
     if (result != TAMIS_OK)
       return refused(first, result);
@@ -458,19 +439,19 @@ bool tamis__layered_contains(const tamis_filter *f, uint64_t hash)
 
 int tamis__layered_add(tamis_filter *f, uint64_t hash)
 {
-  return add(bloom_of(f), mixed_hash(bloom_of(f), hash));
+  return add(bloom_of(f), mixed_hash(bloom_of(f), hash), false, NULL);
 }
 
 int tamis__layered_add_unique(tamis_filter *f, uint64_t hash)
 {
-  return add_unique(bloom_of(f), mixed_hash(bloom_of(f), hash), NULL);
+  return add(bloom_of(f), mixed_hash(bloom_of(f), hash), true, NULL);
 }
 
 static NEVER_INLINE int settle(struct bloom *first, uint64_t hash)
 {
   if (first->live)
     learn_live(first);
-  return add_unique(first, mixed_hash(first, hash), first);
+  return add(first, mixed_hash(first, hash), true, first);
 }
 
 int tamis__layers_settle(struct bloom *first, uint64_t hash)
@@ -481,6 +462,30 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 }
 
 /* ---- batches ---- */
+
+/* The most layers whose memory is prefetched.  A filter with more layers has grown from very few
+ * keys, or takes up a whole machine's memory. */
+enum { LAYERS_AHEAD = 16 };
+
+/* Prefetches the first word of a key in a layer and in all layers before it.  Does nothing for the
+ * first layer, which has no rows. */
+static void prefetch_rows(const struct bloom *newest, uint64_t mixed)
+{
+  if (newest->number == 1)
+    return;
+  const struct bloom_row *row = const_bloom_long_of(newest)->rows;
+  for (unsigned i = 0; i < newest->number && i < LAYERS_AHEAD; i++, row++)
+    __builtin_prefetch(&row->words[bloom_first_word(row->section_words, mixed)]);
+}
+
+static void layered_prefetch(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
+  if (newest == first)
+    bloom_calls_of(first)->alone.prefetch(f, hash);
+  else
+    prefetch_rows(newest, mixed_hash(first, hash));
+}
 
 /* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches layer by layer,
  * newest first, for all missing keys, until two layers together have found fewer than an eighth of
@@ -510,7 +515,7 @@ static size_t find_group(const struct bloom *first, const uint64_t *hashes, size
   }
   size_t hits = n - missing;
   for (size_t i = 0; layer && i < missing; i++)
-    tamis__layers_prefetch(layer, left[i] = mixed_hash(first, left[i]));
+    prefetch_rows(layer, left[i] = mixed_hash(first, left[i]));
   for (size_t i = 0; layer && i < missing; i++)
     hits += found[index[i]] = find(first, layer, left[i]);
   return hits;
@@ -549,7 +554,7 @@ const struct filter_operations tamis__bloom_layered = {
     .kind = &tamis__bloom_kind,
     .contains = tamis__layered_contains,
     .contains_many = NOT_COMPACT(tamis__layered_contains_many),
-    .prefetch = NOT_COMPACT(tamis__layered_prefetch),
+    .prefetch = NOT_COMPACT(layered_prefetch),
     .add = NOT_IN_READER(tamis__layered_add),
     .add_unique = NOT_IN_READER(tamis__layered_add_unique),
     .add_many = NOT_COMPACT(layered_add_many),

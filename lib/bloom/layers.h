@@ -28,8 +28,10 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
 
-/* Returns true if the layers after `newest`, up to layer n, will have the sizes of others[]. */
-bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
+/* layers[] has the `have` layers of a filter.  Returns true if the layers that follow them, up to
+ * layer n, will have the sizes of others[]. */
+bool tamis__layers_will_fit(struct bloom *const *layers, unsigned have, struct bloom *const *others,
+                            unsigned n);
 
 /* Appends a layer to a filter that no other thread has yet. */
 void tamis__layers_append(struct bloom *first, struct bloom *layer);

@@ -212,8 +212,6 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
  * Returns TAMIS_OK if this call has set a bit in its last gap.  Does not count the key. */
 FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape)
 {
-  if (bloom_shape_is_word(shape))
-    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), late);
   struct gaps gaps;
   enum filled filled;
   do {
@@ -237,6 +235,32 @@ FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, s
     keys[i] = key_of(b, hashes[i], shape);
     prefetch_key(b, keys[i], shape, to_write);
   }
+}
+
+static void prefetch(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom *b = const_bloom_of(f);
+  const struct bloom_shape shape = bloom_shape_of(b);
+  prefetch_key(b, key_of(b, hash, shape), shape, false);
+}
+
+/* The `prefetch` of struct each_way, for all shapes.  Sets places[i] to the key's first word. */
+static bool prefetch_alike(const tamis_filter *const *filters, const void *alike,
+                           uint64_t places[EACH_BLOCK], bool more)
+{
+  enum { HEAD_BYTES = offsetof(struct bloom, word_count) + sizeof(uint64_t) };
+  const struct bloom_alike a = *(const struct bloom_alike *) alike;
+  if (more)
+    each_fetch_heads(filters + EACH_BLOCK, HEAD_BYTES);
+  UNROLL
+  for (unsigned i = 0; i < EACH_BLOCK; i++) {
+    const struct bloom *b = const_bloom_of(filters[i]);
+    if (!each_is_alike(filters[i], a.seed, a.contains))
+      return false;
+    places[i] = hash_to_range(a.product, b->word_count);
+    __builtin_prefetch(&b->words[places[i]]);
+  }
+  return true;
 }
 
 FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct bloom_key *keys,
@@ -396,11 +420,10 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
            (const tamis_filter *const *filters, const void *alike,                                 \
             const uint64_t places[EACH_BLOCK], bool *found),                                       \
            return bloom_contains_alike(filters, alike, places, found, name))                       \
-  FUNCTION(                                                                                        \
-      size_t, name##_contains_each,                                                                \
-      (const tamis_filter *const *filters, size_t n, struct wanted *wanted, bool *found),          \
-      static const struct each_way way = {tamis__bloom_prefetch_alike, name##_contains_alike};     \
-      return bloom_contains_each(filters, n, wanted, found, &way, name, name##_contains))          \
+  FUNCTION(size_t, name##_contains_each,                                                           \
+           (const tamis_filter *const *filters, size_t n, struct wanted *wanted, bool *found),     \
+           static const struct each_way way = {prefetch_alike, name##_contains_alike};             \
+           return bloom_contains_each(filters, n, wanted, found, &way, name, name##_contains))     \
   CALL(int, name##_remove, name, HASH_OF, bloom_of,                                                \
        return counting_remove(b, key_of(b, hash, shape), shape))                                   \
   CALL(uint64_t, name##_count, name, HASH_IN, const_bloom_of,                                      \
@@ -433,7 +456,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     .alone = {.kind = (counts) ? &tamis__counting_bloom_kind : &tamis__bloom_kind,       \
               .contains = name##_contains,                                               \
               .contains_many = NOT_COMPACT(name##_contains_many),                        \
-              .prefetch = NOT_COMPACT(tamis__bloom_prefetch),                            \
+              .prefetch = NOT_COMPACT(prefetch),                                         \
               .contains_each = NOT_COMPACT(name##_is_one ? name##_contains_each : NULL), \
               .add = NOT_IN_READER(name##_add),                                          \
               .add_unique = NOT_IN_READER(name##_add_unique),                            \

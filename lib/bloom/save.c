@@ -30,18 +30,13 @@
 
 #include <math.h>
 
-/* Returns the most keys that a filter with `bits` positions can have counted.  A filter with
- * counters has practically no limit, as stuck counters hide how many copies have been added. */
-static uint64_t most_keys(tamis_layout layout, uint64_t bits)
+/* Returns the largest sums that a filter with `bits` positions can have.  With counters, the number
+ * of copies has practically no limit, as stuck counters hide how many copies have been added. */
+static struct bloom_sums most_sums(tamis_layout layout, uint64_t bits)
 {
-  return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
-}
-
-/* The largest possible sum of UNITED over all shards of a filter with `bits` positions. */
-static uint64_t most_united(tamis_layout layout, uint64_t bits)
-{
-  const uint64_t max_count = 15;
-  return layout == BLOOM_LAYOUT_COUNTING ? max_count * bits : bits;
+  return layout == BLOOM_LAYOUT_COUNTING
+             ? (struct bloom_sums){.keys = (UINT64_C(1) << 62) - 1, .united = 15 * bits}
+             : (struct bloom_sums){.keys = bits, .united = bits};
 }
 
 /* ---- set bits ---- */
@@ -144,9 +139,9 @@ static struct bloom_sums sums_of(const struct bloom *layer)
   /* The sums are capped, as other processes may have written anything into a live layer's tally. */
   uint64_t marks;
   const uint64_t bits = layer->live ? bits_in_use(layer, &marks) : bloom_geometry_bits(&g);
-  const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
-  counted.keys = counted.keys < keys ? counted.keys : keys;
-  counted.united = counted.united < united ? counted.united : united;
+  const struct bloom_sums most = most_sums(layer->layout, bits);
+  counted.keys = counted.keys < most.keys ? counted.keys : most.keys;
+  counted.united = counted.united < most.united ? counted.united : most.united;
   return counted;
 }
 
@@ -160,19 +155,17 @@ static void save_layer(const struct bloom *layer, struct saved_writer *w)
 /* Saves only the layers that the header lists: others may have opened since it was written. */
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
-  const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
-  bool full = first->limited && fullness_of(first) >= FULL;
-  unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
-  const struct bloom *layers[BLOOM_MOST_LAYERS] = {NULL};
+  const struct bloom *first = const_bloom_of(f);
+  const bool full = first->limited && is_full(first);
+  struct bloom *layers[BLOOM_MOST_LAYERS];
   struct counting_census census = {0};
   struct bloom_sums counted = sums_of(first);
-  for (; layer->number > 1; layer = layer->older)
-    layers[layer->number - 1] = layer;
+  (void) bloom_layers_of(first, layers);
   save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w,
              bloom_counts(first) ? &census : NULL);
   if (bloom_counts(first)) /* the sums must agree with the words as they were saved */
     counted = counting_read(bloom_shape_of(first), counted, &census);
-  for (unsigned i = 1; i < n && layers[i]; i++) /* layers[i] is never NULL */
+  for (unsigned i = 1; i <= w->head->geometry[FURTHER_LAYERS]; i++)
     save_layer(layers[i], w);
   w->totals[TOTAL_KEYS] = counted.keys;
   w->totals[TOTAL_FULL] = full;
@@ -190,28 +183,21 @@ struct content {
   uint64_t bits; /* the number of set bits, if the words have been read */
 };
 
-/* Returns true if a filter of this geometry can have the saved numbers. */
-static bool is_possible_content(const struct content *c)
-{
-  const tamis_layout layout = c->plan.geometry.shape.layout;
-  const uint64_t bits = bloom_geometry_bits(&c->plan.geometry);
-  const bool may_be_full = c->plan.limited && layout != BLOOM_LAYOUT_COUNTING;
-  return c->counted.keys <= most_keys(layout, bits) &&
-         c->counted.united <= most_united(layout, bits) && c->full <= may_be_full;
-}
-
 /* Counts the bits or counters in the words, which no other thread has yet.  Returns false if the
  * saved numbers do not fit the words. */
 static bool check_words(struct content *c, bool read)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
+  const bool counts = g->shape.layout == BLOOM_LAYOUT_COUNTING;
+  const struct bloom_sums most = most_sums(g->shape.layout, bloom_geometry_bits(g));
   uint64_t marks = 0;
-  if (!is_possible_content(c))
+  if (c->counted.keys > most.keys || c->counted.united > most.united ||
+      (c->full && (counts || !c->plan.limited)))
     return false;
   if (!read)
     return true;
   saved_swap(c->words, g->words);
-  if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
+  if (counts)
     return tamis__bloom_counters_agree(g, c->words, c->counted);
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
   if (c->plan.limited)
@@ -251,7 +237,7 @@ static int load_words(struct loading *l)
   const bool mapped = l->r->mapping; /* a mapped filter allocates no words */
   uint64_t array = c->plan.geometry.lines * LINE_BYTES, bytes = mapped ? 0 : array;
   c->plan.is_mapped = mapped;
-  c->plan.number = l->n ? l->n + 1 : 0;
+  c->plan.number = l->n + 1;
   c->plan.has_allocator = filter_allocator(l->head)->allocate != NULL;
   uint64_t beside = tamis__bloom_bytes_beside(&c->plan) +
                     (mapped && !l->n ? sizeof(struct filter_operations) : 0);
@@ -276,8 +262,6 @@ static struct content *further_layer(struct loading *l, const struct bloom_geome
   struct content *c = &l->layers[l->n];
   *c = (struct content){.plan = l->layers[0].plan};
   c->plan.geometry = *g;
-  c->plan.closes_early = false;
-  c->plan.is_unusual = true; /* later layers are long */
   return c;
 }
 
@@ -421,7 +405,6 @@ static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloo
   uint64_t bytes = 0, capacity = saved->options.capacity;
   for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
     capacity *= i > 2 ? 2 : 1;
-    plan.is_unusual = true; /* later layers are long */
     plan.number = i;
     if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
         TAMIS_OK)
@@ -468,7 +451,7 @@ static int load_all(struct loading *l)
 }
 
 /* Creates the layers from l->layers[].  Each layer then owns its words. */
-static int create_layers(struct loading *l, struct bloom **newest)
+static int create_layers(struct loading *l, struct bloom **newest, tamis_filter **out)
 {
   const struct saved_mapping mapping = saved_mapping_of(l->r);
   struct bloom *first = NULL;
@@ -487,6 +470,7 @@ static int create_layers(struct loading *l, struct bloom **newest)
   }
   if (l->n == 1 && l->layers[0].plan.closes_early && !mapping.at)
     tamis__layers_limit_first(first);
+  *out = &first->head;
   return TAMIS_OK;
 }
 
@@ -497,13 +481,9 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
   struct bloom *newest = NULL;
   int result = load_all(&l);
   if (result == TAMIS_OK)
-    result = create_layers(&l, &newest);
-  if (result == TAMIS_OK && newest) {
-    while (bloom_older(newest))
-      newest = bloom_older(newest);
-    *out = &newest->head;
+    result = create_layers(&l, &newest, out);
+  if (result == TAMIS_OK)
     return TAMIS_OK;
-  }
   tamis__bloom_destroy_layers(newest, NULL);
   for (unsigned i = 0; i < l.n && !r->mapping; i++)
     tamis__memory_release(&r->allocator, l.layers[i].words,

@@ -37,7 +37,7 @@ static bool is_possible(struct bloom_shape shape)
     return one ? false BLOOM_BLOCKED_SHAPES(IS_BLOCKED)
                : IS(SECTION_PROBES, SECTION_BITS) && shape.sections <= MAX_BLOCKED_SECTIONS;
   case TAMIS_LAYOUT_CLASSIC:
-    return IS(CLASSIC_PROBES, CLASSIC_BITS) && shape.sections <= BLOOM_MAX_SECTIONS;
+    return IS(CLASSIC_PROBES, CLASSIC_BITS);
   case TAMIS_LAYOUT_WORD:
   case BLOOM_LAYOUT_MARKED:
     return one && (false BLOOM_WORD_SHAPES(IS_WORD));
@@ -72,10 +72,11 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
     if (g[i])
       return false;
   *out = (struct bloom_plan){.geometry = {.capacity = o->capacity, .fpp = o->fpp},
+                             .number = 1,
                              .stripes_wanted = o->stripes,
                              .max_bytes = o->max_bytes,
                              .limited = !o->growable,
-                             .is_unusual = saved->own_hash,
+                             .own_hash = saved->own_hash,
                              .cleared_from = o->cleared_from};
   if (!read_shape(g, &out->geometry))
     return false;
@@ -85,7 +86,7 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
                                 tamis__layers_close_first(&out->geometry) < o->capacity);
   return out->geometry.shape.layout == bloom_layout_for(o) &&
          (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
-         (g[MOST_KEYS] != 0) == bloom_has_most_keys(o) &&
+         (g[MOST_KEYS] != 0) == (!o->growable && o->kind == TAMIS_BLOOM) &&
          g[MOST_KEYS] <= bloom_geometry_bits(&out->geometry) &&
          g[FURTHER_LAYERS] < (bloom_opens_layers(o) ? BLOOM_MOST_LAYERS : 1) &&
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);

@@ -120,21 +120,15 @@ static size_t live_contains_many(const tamis_filter *f, const uint64_t *hashes, 
   return live_has_grown(first) ? tamis__layered_contains_many(f, hashes, n, found) : hits;
 }
 
-static struct bloom_tally *tally_of(const struct bloom_shared *shared, const struct file_plan *p,
-                                    unsigned i)
-{
-  return (struct bloom_tally *) ((char *) shared->file.at + p->tallies_at) + i;
-}
-
 /* Creates this process's struct of layer i.  The structs of the layers before it exist already. */
 static struct bloom *create_layer(struct bloom_shared *shared, const struct file_plan *p,
                                   unsigned i, const struct tamis_filter *head)
 {
   struct bloom_plan plan = p->first;
   plan.geometry = p->layers[i];
-  plan.tally = tally_of(shared, p, i);
+  plan.tally = (struct bloom_tally *) ((char *) shared->file.at + p->tallies_at) + i;
   plan.older = i ? shared->layers[i - 1] : NULL;
-  plan.number = i ? i + 1 : 0;
+  plan.number = i + 1;
   plan.closes_at = !i && p->n > 1 ? tamis__layers_close_first(&plan.geometry) : 0;
   struct bloom *b =
       tamis__bloom_create(head, &plan, (word *) ((char *) shared->file.at + p->begins[i]),

@@ -85,13 +85,6 @@
 /* A union of fixed filters has about CHUNKS chunks, of at least CHUNK_LINES lines. */
 enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
-/* Returns true if the filter has only one layer.  After it has grown, its keys are in layers of
- * different sizes, whose bits cannot be compared. */
-static bool newest_is_first(const struct bloom *b)
-{
-  return newest_layer(b) == b;
-}
-
 /* ---- set bits ---- */
 
 /* The numbers of set bits of two filters, in the lines counted so far. */
@@ -234,14 +227,6 @@ FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint6
   return room;
 }
 
-static struct census unite_all(struct bloom *into, const struct bloom *from)
-{
-  struct census census = {0};
-  for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS)
-    (void) unite_line(into, from, i, false, &census);
-  return census;
-}
-
 /* Estimates how many keys the union brings (see the essay above). */
 static uint64_t brought_keys(const struct bloom *into, const struct census *census,
                              uint64_t keys_from)
@@ -342,40 +327,32 @@ static int merge_fixed(struct bloom *into, const struct bloom *from)
 
 /* ---- union of growable filters ---- */
 
-/* Sets layers[] to the layers of a filter, from the first to the newest.  Returns their number. */
-static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYERS])
-{
-  struct bloom *layer = newest_layer(b);
-  unsigned n = layer->number;
-  for (; layer; layer = bloom_older(layer))
-    layers[layer->number - 1] = layer;
-  return n;
-}
-
 /* Opens layers until `into` has at least `need`.  (Calls that add keys may open layers, too.) */
 static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned need)
 {
   int result = TAMIS_OK;
-  for (unsigned have; (have = layers_of(into[0], into)) < need && result == TAMIS_OK;)
+  for (unsigned have; (have = bloom_layers_of(into[0], into)) < need && result == TAMIS_OK;)
     result = tamis__layers_open(into[0], into[have - 1], need);
   return result;
 }
 
-static int merge_growable(struct bloom *into_first, struct bloom *from_first)
+static int merge_growable(struct bloom *into_first, const struct bloom *from_first)
 {
   struct bloom *into[BLOOM_MOST_LAYERS], *from[BLOOM_MOST_LAYERS];
   uint64_t keys[BLOOM_MOST_LAYERS];
-  unsigned n = layers_of(from_first, from), have = layers_of(into_first, into);
+  unsigned n = bloom_layers_of(from_first, from), have = bloom_layers_of(into_first, into);
   for (unsigned i = 0; i < n && i < have; i++)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
-  if (!tamis__layers_will_fit(into[have - 1], from, n))
+  if (!tamis__layers_will_fit(into, have, from, n))
     return TAMIS_EINVAL; /* before open_layers(): a union that fails must open no layer */
   int result = open_layers(into, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
-    const struct census census = unite_all(into[i], from[i]);
+    struct census census = {0};
+    for (uint64_t at = 0; at < into[i]->word_count; at += LINE_WORDS)
+      (void) unite_line(into[i], from[i], at, false, &census);
     bloom_count(into[i], UNITED, brought_keys(into[i], &census, keys[i]));
     (void) tamis__bloom_watch(into[i]);
   }
@@ -426,22 +403,27 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
     return TAMIS_EINVAL;
   if (bloom_counts(into))
     return merge_counters(into, from);
-  return into->limited ? merge_fixed(into, from)
-                       : merge_growable(into, bloom_of((tamis_filter *) from_filter));
+  return into->limited ? merge_fixed(into, from) : merge_growable(into, from);
 }
 
 /* ---- intersection and similarity ---- */
+
+/* The keys of a filter that has grown are in layers of different sizes: TAMIS_EUNSUPPORTED. */
+static int check_comparable(const struct bloom *a, const struct bloom *b)
+{
+  return !bloom_fit_together(a, b)                      ? TAMIS_EINVAL
+         : newest_layer(a) != a || newest_layer(b) != b ? TAMIS_EUNSUPPORTED
+                                                        : TAMIS_OK;
+}
 
 int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_filter,
                            tamis_filter **out)
 {
   const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
-  if (!bloom_fit_together(a, b))
-    return TAMIS_EINVAL;
-  if (!newest_is_first(a) || !newest_is_first(b))
-    return TAMIS_EUNSUPPORTED;
   struct bloom *both;
-  int result = tamis__bloom_create_like(a, &both);
+  int result = check_comparable(a, b);
+  if (result == TAMIS_OK)
+    result = tamis__bloom_create_like(a, &both);
   if (result != TAMIS_OK)
     return result;
   const struct census census = census_of(a, b, both);
@@ -480,8 +462,8 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];
-  const unsigned n = layers_of(bloom_of((tamis_filter *) f), layers),
-                 of_other = layers_of(bloom_of((tamis_filter *) other_filter), others);
+  const unsigned n = bloom_layers_of(const_bloom_of(f), layers),
+                 of_other = bloom_layers_of(const_bloom_of(other_filter), others);
   for (unsigned i = 0; i < n && i < of_other; i++)
     if (!bloom_fit_together(layers[i], others[i]))
       return TAMIS_EINVAL;
@@ -495,10 +477,9 @@ int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_
                             tamis_similarity_stats *out)
 {
   const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
-  if (!bloom_fit_together(a, b))
-    return TAMIS_EINVAL;
-  if (!newest_is_first(a) || !newest_is_first(b))
-    return TAMIS_EUNSUPPORTED;
+  const int result = check_comparable(a, b);
+  if (result != TAMIS_OK)
+    return result;
   const struct census census = census_of(a, b, NULL);
   const struct bloom_geometry g = bloom_geometry_of(a);
   struct estimate e = estimate_keys(&g, &census);

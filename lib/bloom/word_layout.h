@@ -104,18 +104,4 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* Does for the word layout what insert() in operations.c does for the other layouts. */
-static inline int word_insert(struct bloom *b, word *at, uint64_t mask, bool late)
-{
-  if (word_lookup(at, mask))
-    return TAMIS_PRESENT;
-  if (!late && refuses(b))
-    return TAMIS_EFULL;
-  HOOK(bloom_room_found);
-  if (!(mask & ~word_or(at, mask)))
-    return TAMIS_PRESENT;
-  HOOK(bloom_word_set);
-  return TAMIS_OK;
-}
-
 #endif

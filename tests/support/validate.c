@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "validate.h"
 
-#include "bloom/bloom.h"
+#include "bloom/capacity.h"
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 #include "cuckoo/segment.h"
@@ -230,9 +230,9 @@ static const char *find_fault_of_bits(const struct bloom *b)
   const struct bloom_geometry g = bloom_geometry_of(b);
   uint64_t marks, bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   uint64_t keys = bloom_counted(b, KEYS);
-  return keys > bits                       ? "more keys than set bits"
-         : marks && fullness_of(b) != FULL ? "a word is marked, and the filter is not full"
-                                           : NULL;
+  return keys > bits            ? "more keys than set bits"
+         : marks && !is_full(b) ? "a word is marked, and the filter is not full"
+                                : NULL;
 }
 
 static const char *find_fault_in_bloom_layer(const struct bloom *b)
@@ -256,7 +256,7 @@ static bool validate_bloom(const tamis_filter *f, const char **reason)
   for (const struct bloom *layer = newest; layer && !*reason; layer = bloom_older(layer)) {
     *reason = layer->number != number-- || (number == 0) != (layer == first)
                   ? "the layers are not in their order"
-              : layer != newest && !bloom_mapping(layer).at && fullness_of(layer) < FULL
+              : layer != newest && !bloom_mapping(layer).at && !layer->live && !is_full(layer)
                   ? "a layer is not closed, and another one follows"
                   : find_fault_in_bloom_layer(layer);
   }

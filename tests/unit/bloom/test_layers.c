@@ -107,7 +107,7 @@ TEST(growth_ends_where_hashes_do)
 /* A filter as versions before this one have saved it: one layer, for all of the rate. */
 EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
 {
-  struct bloom_plan plan = {.stripes_wanted = 0};
+  struct bloom_plan plan = {.number = 1};
   assert_int_equal(bloom_geometry_plan(layout, 10000, 0.01, &plan.geometry), TAMIS_OK);
   const struct tamis_filter head = {.keys = hash_keys_from_seed(42)};
   struct bloom *b;
