@@ -34,21 +34,8 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- fold ---- */
 
-/* Makes an entry a counted copy of an equal entry.  For this function and the next one, the caller
- * must hold all stripes of the segment. */
-static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
-                             struct segment *segment, struct lane from, struct lane to)
-{
-  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
-  int result = tamis__segment_move_copies(c, g, segment, from, to, 1, false);
-  if (result != TAMIS_OK)
-    return result;
-  clear_lane_locked(generation, g, segment, from.bucket, from.lane);
-  cuckoo_count_change(generation, DUPLICATES, 1);
-  return TAMIS_OK;
-}
-
-/* Folds each entry of a bucket into the first equal entry of its pair (the lower bucket first). */
+/* Makes each entry of a bucket a counted copy of the first equal entry of its pair, beginning in the
+ * lower bucket.  The caller must hold all stripes of the segment. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {
@@ -63,9 +50,14 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
     if (other < bucket && lanes_equal(&g->shape, word_load(&words[other]), entry))
       first = other;
     unsigned at = lanes_first(&g->shape, lanes_equal(&g->shape, word_load(&words[first]), entry));
-    if (first != bucket || at != lane)
-      result = fold_entry_locked(c, generation, segment, (struct lane){bucket, lane},
-                                 (struct lane){first, at});
+    if (first == bucket && at == lane)
+      continue;
+    result = tamis__segment_move_copies(c, g, segment, (struct lane){bucket, lane},
+                                        (struct lane){first, at}, 1, false);
+    if (result == TAMIS_OK) {
+      clear_lane_locked(generation, g, segment, bucket, lane);
+      cuckoo_count_change(generation, DUPLICATES, 1);
+    }
   }
   return result;
 }

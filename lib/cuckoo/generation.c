@@ -184,22 +184,6 @@ static inline void publish_growth(struct cuckoo *c, struct cuckoo_growth *growth
   atomic_store_explicit(&c->growth, growth, memory_order_release);
 }
 
-static void reclaim(void *owner, struct retired *block, uint64_t size)
-{
-  struct cuckoo *c = owner;
-  if (size % 2 != RETIRED_ARRAY) {
-    tamis__segment_reclaim(c, block, size);
-    return;
-  }
-  tamis__cuckoo_release(c, block, size - RETIRED_ARRAY);
-  fullness_count(&c->rooms);
-}
-
-static bool is_in_use(const struct retired *block)
-{
-  return block->size % 2 != RETIRED_ARRAY && tamis__segment_in_use(block);
-}
-
 int tamis__growth_provide(struct cuckoo *c)
 {
   int result;
@@ -208,11 +192,11 @@ int tamis__growth_provide(struct cuckoo *c)
   struct cuckoo_growth *growth = tamis__cuckoo_allocate(c, sizeof *growth, &result);
   if (!growth)
     return result;
-  if (!tamis__backlog_init(&growth->backlog, reclaim, c, &c->bytes)) {
+  if (!tamis__backlog_init(&growth->backlog, tamis__retired_release, c, &c->bytes)) {
     tamis__cuckoo_release(c, growth, sizeof *growth);
     return TAMIS_ENOMEM;
   }
-  growth->backlog.in_use = is_in_use;
+  growth->backlog.in_use = tamis__retired_in_use;
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     lock_init(&growth->stripe[i]);
   lock_init(&growth->opening);

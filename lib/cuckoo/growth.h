@@ -8,30 +8,30 @@
 #include "cuckoo/directory.h"
 
 /* Makes room for a key whose bucket pair was full, or whose root had no segment, unless another
- * thread has done so.  The caller must hold no stripe, and must not be a reader.  `generations` is
- * the number of generations that the caller has read.  If `for_union`, the room is for an entry of
- * a union: segments of older generations may split, too, but no generation is opened.
+ * thread has done so.  `generations` is the number of generations that the caller has read.  If
+ * `for_union`, the room is for an entry of a union: segments of older generations may split, too,
+ * but no generation is opened.  The caller must hold no stripe, and must not be a reader.
  *   TAMIS_OK      the caller must try again
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union);
 
-/* Splits the segment at an index until it has this depth, or reaches the split limit.  Reports no
- * failures.  The caller must hold no stripe, and must not be a reader. */
+/* Splits the segment at a directory index until it has this depth, or a limit is reached.  Reports
+ * no failures.  The caller must hold no stripe, and must not be a reader. */
 void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
                      unsigned depth);
 
-/* Returns true if tamis__shrink() may have something to do, after an entry has left the pair
- * `sparse`.  The caller must be a reader and hold no stripe. */
+/* Whether tamis__shrink() may have something to do after an entry has left the pair `sparse`.  The
+ * caller must be a reader and hold no stripe. */
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse);
 
-/* Gives memory back: joins the pair's segment with its sibling while the two have few entries, and
- * drops an empty segment unless the filter has one generation.  Puts the work off while the backlog
- * is large.  Reports no failures.  The caller must hold no stripe, and must not be a reader. */
-void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
+/* Gives memory back: joins the segment at an index with its sibling while the two have few entries,
+ * and drops an empty segment unless the filter has one generation.  Puts the work off while the
+ * backlog is large.  Reports no failures.  The caller must hold no stripe and not be a reader. */
+void tamis__shrink(struct cuckoo *c, struct generation *generation, uint64_t index);
 
-/* Shrinks all segments of the filter, if shrinking has been put off. */
+/* Shrinks all segments of the filter, if tamis__shrink() has put work off. */
 void tamis__shrink_late(struct cuckoo *c);
 
 /* ---- for growth.c and shrink.c: a change of the directory ---- */
@@ -45,12 +45,11 @@ struct change {
   struct retired *segments;
   struct directory_array *array;
   unsigned bits;  /* the k of `array` (directory.h) */
-  uint32_t rooms; /* for full marks: c->rooms as the change began, plus its own additions; if
-                     another call adds to c->rooms, the marks become invalid */
+  uint32_t rooms; /* for full marks: c->rooms as the change began, plus the change's additions */
 };
 
-/* Takes the growth stripes of the segment that has this depth and index.  For depth 0, takes all
- * growth stripes of the root.  The caller must hold no stripe, and must not be a reader. */
+/* Takes the growth stripes of the segment that has this depth and index (for depth 0, all growth
+ * stripes of the root).  The caller must hold no stripe, and must not be a reader. */
 struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
                                   unsigned depth);
 

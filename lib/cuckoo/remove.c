@@ -2,14 +2,15 @@
  *
  * Layer 2: remove, which takes out one copy of a key.
  *
- * A remove holds the stripes of the key's bucket pairs in all generations.  Of all matching
- * entries, in any generation, it takes the one that knows the most bits of the hash string.  No key
- * loses its entry: let E be the entry that stands for the removed key x.  If the remove takes
- * another entry F, then F stands for another key y, and knows at least as many bits as E.  Both E
- * and F are prefixes of x's hash string, so E is a prefix of F and of y's hash string.  So E can
- * stand for y.  The same holds for counted copies, because each belongs to an entry that matches x.
+ * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
+ * match the key, in any generation, the remove takes the one that knows the most bits of the hash
+ * string.  If this entry has counted copies, the remove takes one of them; otherwise it clears the
+ * lane.
  *
- * If the entry has counted copies, the remove takes one of them.  Otherwise it clears the lane.
+ * No other key loses its entry.  Let E be the entry that stands for the removed key x.  If the
+ * remove takes another entry F, then F stands for another key y, and knows at least as many bits as
+ * E.  Both E and F are prefixes of x's hash string, so E is a prefix of F, and of y's hash string.
+ * So E can stand for y.  (The same holds for counted copies: each belongs to an entry.)
  */
 #include "cuckoo/operations.h"
 
@@ -20,9 +21,9 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* Returns true if the bucket's stripe has so few entries that the caller should check whether the
- * segment can join.  If stripes have many lanes, returns true only if a multiple of 8 are in use.
- * The callers of this function and of the next two must hold the pair's stripes. */
+/* Whether the bucket's stripe has so few entries that the caller should check whether the segment
+ * can join.  If stripes have many lanes, only a multiple of 8 entries is few enough.  The callers of
+ * this function and of the next one must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -31,7 +32,7 @@ FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* Takes out a counted copy of the match, or the match itself.  Sets *sparse to the pair if its
+/* Takes out a counted copy of the match, or the match itself.  Copies the pair to *sparse if its
  * segment may have become small enough to join or be dropped. */
 FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct cuckoo_geometry *g, const struct best_match *best,
@@ -52,7 +53,7 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Removes a key from the generation with the best match.  The caller must have locked all pairs of
- * the key.  If *notes lacks a note for each running snapshot, changes nothing and returns RETRY. */
+ * the key.  If a snapshot needs a note that *notes lacks, changes nothing and returns RETRY. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {
@@ -97,9 +98,9 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
   return result;
 }
 
-/* Removes a key from a filter with one generation, which needs one hash.  Returns RETRY if the
- * filter has more generations, or if the segment is missing or has left the directory.  Makes no
- * notes for snapshots: a key that was copied from the only generation is final (snapshot.c). */
+/* Removes a key from a filter with one generation, which needs one hash of the key.  Returns RETRY
+ * if the filter has more generations, or if the segment is missing or has left the directory.
+ * Makes no notes for snapshots: a key copied from the only generation is final (snapshot.c). */
 FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
                                    struct bucket_pair *sparse)
 {
@@ -124,7 +125,7 @@ FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growabl
 static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *sparse, bool may)
 {
   if (may)
-    tamis__shrink(c, sparse);
+    tamis__shrink(c, sparse->generation, pair_index(sparse));
   else if (cuckoo_has_growth(c)) /* a filter without growth has no backlog */
     (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
 }

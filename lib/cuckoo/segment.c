@@ -179,7 +179,7 @@ void tamis__wait_outside(struct lock *lock, bool inside)
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
  *   makes visible  that the call no longer uses the segment, which may have left
- *   if weakened    tamis__segment_in_use() could return false, and the backlog release the segment,
+ *   if weakened    tamis__retired_in_use() could return false, and the backlog release the segment,
  *                  while the call still unlocks a stripe
  *   checked by     mutants/waiting_ends_relaxed */
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
@@ -215,22 +215,30 @@ bool tamis__segment_wait_both(bool inside, struct segment *segment, struct strip
  *   pairs with     segment.waited, whose comment says why
  *   checked by     mutants/waiting_calls_read_relaxed,
  *                  mutants/waiting_calls_not_looked_at (shows that the number is read at all) */
-bool tamis__segment_in_use(const struct retired *block)
+bool tamis__retired_in_use(const struct retired *block)
 {
-  return atomic_load_explicit(&((const struct segment *) block)->waiting, memory_order_acquire) !=
-         0;
+  return block->size % 2 != RETIRED_ARRAY &&
+         atomic_load_explicit(&((const struct segment *) block)->waiting, memory_order_acquire) !=
+             0;
 }
 
-void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
+static void release_segment(struct cuckoo *c, struct segment *segment, uint64_t size)
 {
-  struct cuckoo *c = owner;
-  struct segment *segment = (struct segment *) block;
   /* The memory of slots and of the home stays allocated, so TSan must forget their stripes here. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)
     destroy_stripes(segment->slab->of->stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
+}
+
+void tamis__retired_release(void *owner, struct retired *block, uint64_t size)
+{
+  struct cuckoo *c = owner;
+  if (size % 2 == RETIRED_ARRAY)
+    tamis__cuckoo_release(c, block, size - RETIRED_ARRAY);
+  else
+    release_segment(c, (struct segment *) block, size);
   fullness_count(&c->rooms);
 }
 

@@ -35,11 +35,11 @@ void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment);
 
-/* Releases a retired segment; the backlog calls this after the grace period. */
-void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size);
+/* Releases a retired segment or array; the backlog calls this after the grace period. */
+void tamis__retired_release(void *owner, struct retired *block, uint64_t size);
 
-/* Whether a call waits for a stripe of a retired segment. */
-bool tamis__segment_in_use(const struct retired *block);
+/* Whether a retired block is a segment for one of whose stripes a call still waits. */
+bool tamis__retired_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
  *

@@ -36,7 +36,7 @@ static bool siblings_at(const struct generation *generation, uint64_t index, uns
   return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
 }
 
-/* Whether siblings could join if they had `less` fewer entries.  `g` is the parent's geometry. */
+/* Whether siblings could join with `less` fewer entries.  `g` is the parent's geometry. */
 static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
                       uint64_t less)
 {
@@ -58,8 +58,8 @@ static void put_parent(struct change *change, struct segment *parent)
     directory_put(&change->generation->geometry, array, bits, parent);
 }
 
-/* Joins a segment with its sibling if both together are small.  Returns true if it has joined
- * them.  The caller must hold all growth stripes of the root. */
+/* Joins a segment with its sibling if both together are small.  Returns false if it cannot.  The
+ * caller must hold all growth stripes of the root. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -85,18 +85,17 @@ static bool join_locked(struct change *change, unsigned depth)
   }
   segment_unlock_all(g, child[1]);
   segment_unlock_all(g, child[0]);
-  if (copied) {
+  if (copied)
     tamis__change_count(change, &cuckoo_growth(c)->joins, depth, -1);
-  } else {
+  else
     tamis__segment_destroy(c, g, parent);
-  }
   return copied;
 }
 
 /* ---- dropping an empty segment ---- */
 
-/* Whether empty segments of a generation may leave the directory.  In a filter's only generation
- * they stay.  (In the newest of several, the next add to the root creates a segment again.) */
+/* Whether empty segments of a generation may leave the directory.  In a filter's only generation,
+ * they stay. */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
@@ -122,7 +121,7 @@ static void drop_locked(struct change *change, struct segment *segment)
 
 /* ---- halving an array ---- */
 
-/* Returns true if a segment is too deep for a smaller array.  The loop usually ends early. */
+/* Whether the array has a segment that is too deep for an array of half the size. */
 static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
                       unsigned bits)
 {
@@ -133,8 +132,8 @@ static bool is_needed(const struct cuckoo_geometry *g, const struct directory_ar
 }
 
 /* Replaces a root's array by one of half the size.  Returns false if a segment needs the present
- * size, if the array has the smallest size, or if memory was refused.  The caller must hold the
- * growth stripes of the root. */
+ * size, the array has the smallest size, or memory was refused.  The caller must hold the growth
+ * stripes of the root. */
 static bool halve_locked(struct change *change)
 {
   unsigned bits;
@@ -169,12 +168,12 @@ static bool may_shrink_at(const struct cuckoo *c, const struct generation *gener
 
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
 {
-  return c->growable && may_shrink_at(c, sparse->generation, pair_index(sparse), sparse->own_value);
+  return may_shrink_at(c, sparse->generation, pair_index(sparse), sparse->own_value);
 }
 
 /* Whether a shrink may retire memory: the backlog is small, or at most half of the filter's bytes.
- * Without this check, the backlog could outgrow the filter while a reader stands still.  Splits do
- * not check, because a split adds as much to the memory in use as to the backlog. */
+ * Otherwise the backlog could outgrow the filter while a thread stays in a read section.  (Splits
+ * need no such check: a split adds as much to the memory in use as to the backlog.) */
 static bool may_retire(const struct cuckoo *c)
 {
   uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
@@ -196,7 +195,7 @@ static bool shrink_step(struct cuckoo *c, struct generation *generation, uint64_
   return stepped;
 }
 
-static void shrink_at(struct cuckoo *c, struct generation *generation, uint64_t index)
+void tamis__shrink(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   tamis__backlog_drain(&cuckoo_growth(c)->backlog);
   if (!may_retire(c))
@@ -204,11 +203,6 @@ static void shrink_at(struct cuckoo *c, struct generation *generation, uint64_t 
   else
     while (shrink_step(c, generation, index))
       ;
-}
-
-void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
-{
-  shrink_at(c, sparse->generation, pair_index(sparse));
 }
 
 void tamis__shrink_late(struct cuckoo *c)
@@ -227,7 +221,7 @@ void tamis__shrink_late(struct cuckoo *c)
       bool sparse = segment && may_shrink_at(c, generation, cursor.first, value);
       reader_leave(token);
       if (sparse)
-        shrink_at(c, generation, cursor.first);
+        tamis__shrink(c, generation, cursor.first);
     } while (segment);
   }
 }

@@ -69,7 +69,7 @@ void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
   lock_init(&slabs->lock);
   lock_init(&slabs->allocating);
   slabs->slot_bytes = cuckoo_segment_bytes(g);
-  slabs->slots = g->shape.ages ? slots_of(g) : 0;
+  slabs->slots = slots_of(g);
   slabs->stripe_mask = g->stripe_mask;
   slabs->large = MIN_SLABS_GROWN * slab_bytes(slabs);
 }

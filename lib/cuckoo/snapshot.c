@@ -6,32 +6,32 @@
  * directory.  It copies one segment at a time, under a growth stripe and all stripes of the
  * segment.  The *cursor* is a directory index: all indices before it have been copied.  Segments
  * may split and join during a snapshot, but two segments do not join while the cursor is between
- * them.  Generations that are opened meanwhile are copied last.
+ * them.  Generations that are opened during a snapshot are copied last.
  *
  * A snapshot has each key as it was at one moment, when the key's segment in the newest generation
- * was copied.  From then on the key is *final* for the snapshot.  All copies of a key in one
- * generation share a bucket pair, and so a segment.  With one generation, no more is needed.
+ * was copied.  From then on the key is *final* for the snapshot.  With one generation, no more is
+ * needed, because all copies of a key in one generation are in one segment.
  *
  * With several generations, the snapshot copies the entries of a key at different moments.
  * Moreover, a remove takes the entry that knows the most bits, in any generation, which may be the
  * entry of another key.  So writers obey three rules while a snapshot is being taken:
  *
  *    remove   If the key is not final, but the remove takes an entry that has been copied, the
- *             remove notes the key.  The snapshot's user then removes it from the snapshot, too.
+ *             remove notes the key.  The snapshot's user then removes the key from the snapshot.
  *    add      If the key is not final, an add writes nothing to the copied part of an older
  *             generation.  (Without a snapshot, an add may do so, at a limit or to count a copy.)
- *             So an add may be refused sooner.
  *    join     Two segments of an older generation do not join after one has been copied: an entry
  *             would lose a bit that its copy knows.  The next remove tries the join again.
  *
  * If a generation is opened while a snapshot copies the previous one, the snapshot leaves the
  * entries of final keys out of its copy of the new generation.
  *
- * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
- * their copies.  For a string v of bits after root0, let K(v) be the number of keys whose hash
- * strings begin with v, E(v) the number of entries whose known bits begin with v, and d(v) = K(v) -
- * E(v).  (Below, an entry is its known bits, a prefix of hash strings.)  So each key can have an
- * entry of its own if and only if there are as many entries as keys, and d(v) >= 0 for all v.
+ * [E] To show: the snapshot has an entry for each key as the key was when it became final.  Let E
+ * be the entries of the filter and K its keys, both with their copies.  An entry is its known bits,
+ * a prefix of hash strings.  For a string v of bits after root0, let K(v) be the number of keys
+ * whose hash strings begin with v, E(v) the number of entries whose known bits begin with v, and
+ * d(v) = K(v) - E(v).  Each key can have an entry of its own if and only if there are as many
+ * entries as keys, and d(v) >= 0 for all v.
  *
  *    1. In the filter, d(v) >= 0.  An add of a key raises d(v) by 1 for each prefix v of the key's
  *       hash string that is longer than the key's entry.  A remove lowers d(v) by 1 for each such v
@@ -43,7 +43,7 @@
  * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
  * and each other key as it is now, but with its noted removes undone.  To show: D(v) = K'(v) - L(v)
  * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  The user
- * removes the noted keys from L, and each key remains as it was when it became final.
+ * removes the noted keys from L.  Each other key remains as it was when it became final.
  *
  *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions.  (a) An add of a
  *       final key: no copy contains the new entry.  (b) A remove that takes a copied entry: its
@@ -79,7 +79,7 @@
 
 /* ---- which keys a snapshot has copied, and which are final ---- */
 
-/* Returns an index: the snapshot has copied all smaller indices of this generation. */
+/* The snapshot has copied all directory indices of this generation below the returned index. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
   return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
@@ -143,7 +143,7 @@ struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s)
 
 /* ---- calls by writers ---- */
 
-/* Whether a snapshot needs a note of a removed key.  The caller holds snapshots_lock. */
+/* Whether a snapshot needs a note of a removed key.  The caller must hold snapshots_lock. */
 static bool must_note(const struct cuckoo_snapshot *s, const struct generation *generation,
                       uint64_t index, uint64_t hash)
 {
@@ -173,8 +173,8 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
   return enough;
 }
 
-/* Returns false if a cursor is inside `range`, because a snapshot copies whole segments, or if
- * `range` has been copied but has keys that are not final. */
+/* Returns false if a cursor is inside `range`, because a snapshot copies whole segments.  Also
+ * returns false if `range` has been copied but has keys that are not final. */
 bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
                                  struct directory_range range)
 {
@@ -196,18 +196,18 @@ static void release(void *context, void *block, uint64_t size)
   tamis__memory_release(filter_allocator(&s->c->head), block, size);
 }
 
-static void *allocate_counts(void *context, uint64_t size)
+static void *allocate(void *context, uint64_t size)
 {
   struct cuckoo_snapshot *s = context;
   return tamis__memory_allocate(filter_allocator(&s->c->head), size);
 }
 
-static void release_read(struct cuckoo_snapshot *s)
+static struct counts_memory memory_of(struct cuckoo_snapshot *s)
 {
-  const struct counts_memory memory = {NULL, allocate_counts, release, s};
-  tamis__plane_clear(&s->read, &memory);
+  return (struct counts_memory){NULL, allocate, release, s};
 }
 
+/* Makes a block at least `bytes` large.  Its contents are lost.  Returns false without memory. */
 static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uint64_t bytes)
 {
   if (bytes <= block->bytes)
@@ -232,16 +232,17 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
   lock_take(&c->snapshots_lock);
-  struct cuckoo_snapshot *first = first_snapshot(c);
-  if (first == s) {
+  struct cuckoo_snapshot *before = first_snapshot(c);
+  if (before == s) {
     atomic_store_explicit(&c->snapshots, s->next, memory_order_relaxed);
   } else {
-    while (first->next != s)
-      first = first->next;
-    first->next = s->next;
+    while (before->next != s)
+      before = before->next;
+    before->next = s->next;
   }
   lock_release(&c->snapshots_lock);
-  release_read(s);
+  const struct counts_memory memory = memory_of(s);
+  tamis__plane_clear(&s->read, &memory);
   release(s, s->words.at, s->words.bytes);
   release(s, s->duplicates.at, s->duplicates.bytes);
   tamis__snapshot_release_notes(c, s->notes);
@@ -264,32 +265,30 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   lock_release(&c->snapshots_lock);
 }
 
-/* Copies a segment to s->copied.  Meanwhile other calls may change only the segment's counts and,
- * in a fixed filter, may fill free lanes by plain adds. */
-static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                       struct segment *segment, uint64_t index)
+/* Copies a segment's words to *piece, without the counts.  Meanwhile other calls may change only the
+ * segment's counts and, in a fixed filter, may fill free lanes by plain adds. */
+static void copy_words(const struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                       const struct segment *segment, uint64_t index, struct snapshot_piece *piece)
 {
-  const uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   const word *words = segment_words(g, segment);
   uint64_t *to = s->words.at;
-  for (uint32_t i = 0; i < buckets; i++)
+  for (uint64_t i = 0; i < cuckoo_buckets(g); i++)
     to[i] = word_load(&words[i]);
-  s->copied = (struct snapshot_piece){
+  *piece = (struct snapshot_piece){
       .generation = cuckoo_generation(s->c, s->generation),
       .geometry = g,
       .index = index,
       .depth = segment->depth,
       .words = to,
       .copying = atomic_load_explicit(&segment->copying, memory_order_relaxed)};
-  (void) tamis__check_words(g, to, g->shape.ages ? cuckoo_most_age(g, segment->depth) : 0,
-                            s->copied.used);
+  (void) tamis__check_words(g, to, 0, piece->used); /* only counts the lanes in use */
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    s->copied.entries += s->copied.used[i];
+    piece->entries += piece->used[i];
 }
 
 /* Copies a locked segment.  Returns 0, or the bytes needed if s->duplicates is too small. */
 static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                            struct segment *segment, uint64_t index)
+                            struct segment *segment, uint64_t index, struct snapshot_piece *piece)
 {
   lock_take(&segment->duplicates_lock);
   const struct table_counts *d = plane_counts(&segment->duplicates);
@@ -300,14 +299,16 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   lock_release(&segment->duplicates_lock);
   if (!fits)
     return bytes;
-  copy_words(s, g, segment, index);
-  s->copied.duplicates = d ? s->duplicates.at : NULL;
+  copy_words(s, g, segment, index, piece);
+  piece->duplicates = d ? s->duplicates.at : NULL;
   return 0;
 }
 
-/* Copies the segment at the cursor, and advances the cursor.  If s->duplicates is too small,
- * changes nothing, and returns the bytes needed; otherwise returns 0. */
-static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
+/* Copies the segment at the cursor to *piece, and advances the cursor.  If the root has no segment,
+ * sets piece->geometry to NULL.  If s->duplicates is too small, only returns the bytes needed;
+ * otherwise returns 0. */
+static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation,
+                               struct snapshot_piece *piece)
 {
   struct growth_stripes held =
       growth_lock(s->c, generation, s->index, generation->geometry.depth_limit);
@@ -315,12 +316,12 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
   directory_value value = directory_at(generation, s->index);
   const struct directory_range range =
       directory_range_of(&generation->geometry, s->index, directory_depth(value));
-  struct segment *segment = directory_segment(value); /* NULL: the root has no segment */
-  s->copied.geometry = NULL;
+  struct segment *segment = directory_segment(value);
+  piece->geometry = NULL;
   if (segment) {
     const struct cuckoo_geometry *g = segment_geometry(generation, segment);
     segment_lock_all(g, segment);
-    needed = copy_locked(s, g, segment, range.first);
+    needed = copy_locked(s, g, segment, range.first, piece);
     HOOK(cuckoo_snapshot_copied);
   }
   if (!needed)
@@ -333,55 +334,57 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
 
 /* Copies the segment at the cursor of a mapped filter, which does not change and has no locks, and
  * advances the cursor. */
-static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation)
+static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation,
+                       struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  const struct counts_memory memory = {NULL, allocate_counts, release, s};
+  const struct counts_memory memory = memory_of(s);
   struct segment *segment = directory_segment(directory_load(&generation->directory[s->index]));
   struct image_table table = {
       .shape = &g->shape, .words = s->words.at, .n = cuckoo_buckets(g), .table = s->index};
   struct saved_reader r;
   uint64_t copies = 0;
-  release_read(s);
-  copy_words(s, g, segment, s->index++);
-  s->copied.depth = 0; /* in a damaged file, the depth may be wrong */
+  tamis__plane_clear(&s->read, &memory);
+  copy_words(s, g, segment, s->index++, piece);
+  piece->depth = 0; /* in a damaged file, the depth may be wrong */
   int result = tamis__mapped_counts(&r, &cuckoo_mapped(s->c)->file, g, segment);
   if (result == TAMIS_OK)
     result = tamis__image_load_plane(&r, &table, &s->read, &memory, false, &copies);
-  s->copied.duplicates = plane_counts(&s->read);
+  piece->duplicates = plane_counts(&s->read);
   return result;
 }
 
 /* ---- entries of final keys in a new generation ---- */
 
-/* The directory index that all keys of an entry have in an earlier generation of geometry `g`.
- * `own` is the geometry of the entry's own, later generation. */
-static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuckoo_geometry *own,
-                              const struct cuckoo_snapshot *s, uint64_t root, uint64_t bucket,
-                              uint64_t entry)
+/* The directory index that all keys of an entry of the piece have in an earlier generation, whose
+ * geometry is `g`. */
+static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct snapshot_piece *piece,
+                              uint64_t bucket, uint64_t entry)
 {
-  uint64_t prefix = cuckoo_prefix(own, s->copied.index);
-  uint64_t fingerprint = cuckoo_fingerprint(own, entry, prefix, s->copied.depth);
+  const struct cuckoo_geometry *own = piece->geometry;
+  uint64_t prefix = cuckoo_prefix(own, piece->index);
+  uint64_t fingerprint = cuckoo_fingerprint(own, entry, prefix, piece->depth);
   uint64_t lower = cuckoo_lower_bucket(own, bucket, fingerprint);
-  const struct cuckoo_address address = cuckoo_address_in(g, own, root, lower, fingerprint);
+  const struct cuckoo_address address =
+      cuckoo_address_in(g, own, cuckoo_root_of_index(own, piece->index), lower, fingerprint);
   return cuckoo_address_index(g, &address);
 }
 
-/* Clears in the copy the entries of keys that became final in earlier generations. */
-static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *generation)
+/* Clears in the piece the entries of keys that became final in earlier generations. */
+static void leave_final_out(const struct cuckoo_snapshot *s, struct snapshot_piece *piece)
 {
-  const struct cuckoo_geometry *g = s->copied.geometry;
-  uint64_t *words = s->words.at, root = cuckoo_root_of_index(g, s->copied.index);
-  for (unsigned i = 0; i < generation->number; i++) {
+  const struct cuckoo_geometry *g = piece->geometry;
+  uint64_t *words = s->words.at;
+  for (unsigned i = 0; i < piece->generation->number; i++) {
     if (!s->final[i])
       continue;
     const struct cuckoo_geometry *earlier = &cuckoo_generation(s->c, i)->geometry;
     for (uint64_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
         uint64_t entry = lane_get(&g->shape, words[bucket], lane);
-        if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i]) {
+        if (entry && earlier_index(earlier, piece, bucket, entry) < s->final[i]) {
           words[bucket] = lane_put(&g->shape, words[bucket], lane, 0);
-          s->copied.entries--;
+          piece->entries--;
         }
       }
   }
@@ -407,29 +410,21 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
   HOOK(cuckoo_snapshot_next);
   while (s->result == TAMIS_OK) {
     struct generation *generation = cuckoo_generation(s->c, s->generation);
-    if (s->copied.geometry) {
-      *piece = s->copied;
-      s->copied.geometry = NULL;
-      return TAMIS_OK;
-    }
+    uint64_t needed;
     if (s->index == cuckoo_directory_size(&generation->geometry)) {
       if (!enter_next_generation(s))
         s->result = TAMIS_ABSENT;
-      continue;
-    }
-    if (!provide(s, &s->words, cuckoo_buckets(&generation->geometry) * sizeof(uint64_t))) {
+    } else if (!provide(s, &s->words, cuckoo_buckets(&generation->geometry) * sizeof(uint64_t))) {
       s->result = TAMIS_ENOMEM;
-      continue;
+    } else if (cuckoo_mapped(s->c)) {
+      return s->result = copy_mapped(s, generation, piece);
+    } else if ((needed = copy_at_cursor(s, generation, piece)) > 0) {
+      if (!provide(s, &s->duplicates, needed + needed / 4))
+        s->result = TAMIS_ENOMEM;
+    } else if (piece->geometry) {
+      leave_final_out(s, piece);
+      return s->result;
     }
-    if (cuckoo_mapped(s->c)) {
-      s->result = copy_mapped(s, generation);
-      continue;
-    }
-    uint64_t needed = copy_at_cursor(s, generation);
-    if (needed && !provide(s, &s->duplicates, needed + needed / 4))
-      s->result = TAMIS_ENOMEM;
-    else if (s->copied.geometry)
-      leave_final_out(s, generation);
   }
   return s->result;
 }

@@ -66,7 +66,6 @@ struct cuckoo_snapshot {
   /* For the thread that takes the snapshot only: */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
   plane read;                              /* mapped filter: duplicate counts read from the file */
-  struct snapshot_piece copied;            /* the next piece; not ready if its geometry is NULL */
 };
 
 void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);

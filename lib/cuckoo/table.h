@@ -111,7 +111,7 @@ struct slabs {
   uint64_t allocated; /* the number of slabs that were ever allocated */
   /* The members from here on do not change after the first segment is created. */
   uint64_t slot_bytes;  /* the bytes of a segment */
-  unsigned slots;       /* the number of slots in a slab; 0: the generation uses no slabs */
+  unsigned slots;       /* the number of slots in a slab */
   uint32_t stripe_mask; /* the number of stripes of each segment, minus 1 */
   /* The planned bytes of the whole filter (tamis_bytes_for()), or 0 if its plan has no slabs. */
   uint64_t planned;
@@ -424,8 +424,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* Wait like tamis__segment_wait(), for both stripes or, if the caller holds the first, for the
- * second.  If they return false, the caller holds no stripe. */
+/* Wait in the same way for both stripes or, if the caller holds the first, for the second.  If they
+ * return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,

@@ -115,4 +115,4 @@ DOES(change__layer_end, raise_fullness(b, OPEN + 1), struct bloom *b)
 GIVES(bool, load__layer_ended, has_ended(b), const struct bloom *b)
 GIVES(bool, change__segment_waited, tamis__segment_wait(false, segment, stripe),
       struct segment *segment, struct stripe *stripe)
-GIVES(bool, load__segment_in_use, tamis__segment_in_use(block), const struct retired *block)
+GIVES(bool, load__segment_in_use, tamis__retired_in_use(block), const struct retired *block)
