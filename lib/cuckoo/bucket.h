@@ -36,8 +36,6 @@ static inline struct lane_shape bucket_shape(unsigned width, bool ages)
   return lane_shape(width, 64 / width, ages);
 }
 
-/* ---- entries ---- */
-
 /* A new entry for a fingerprint that begins at bit 63. */
 static inline uint64_t bucket_entry(const struct lane_shape *s, uint64_t fingerprint)
 {
@@ -68,17 +66,18 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
 }
 
 /* Returns 0 only if no lane matches.  Takes half as many steps as bucket_match().  Every entry in
- * `value` must know at least one bit.  In each lane, `unknown` has the marker and the bits below it
- * (in an empty lane, all bits); it is 0 if entries do not age.  `differs` also has the bits in
- * which the lane differs from `entry`.  So `differs` - `unknown` is 0 if the lane matches or is
- * empty.  Only then does the subtraction of 1 borrow, and set the lane's highest bit.  `& ~differs`
- * excludes lanes in which `differs` has the highest bit: the entry differs in that bit, or the lane
- * is empty.
+ * `value` must know at least one bit.
+ *
+ * In each lane, `unknown` has the marker and the bits below it (in an empty lane, all bits); it is
+ * 0 if entries do not age.  `differs` also has the bits in which the lane differs from `entry`.  So
+ * `differs` - `unknown` is 0 if the lane matches or is empty.  Only then does the subtraction of 1
+ * borrow, and set the lane's highest bit.  `& ~differs` excludes empty lanes, and lanes whose entry
+ * differs in the highest bit.
  *
  * A lane that borrows takes 1 from the next lane, besides the 1 that is subtracted there.  If
  * entries age, this changes no result: bit 0 of every lane is unknown, so the next lane's value is
- * even, and borrows only if it is 0, whether 1 or 2 is subtracted.  If entries do not age, only the
- * lowest lane in the result is certain to match. */
+ * even, and borrows only if it is 0.  If entries do not age, only the lowest lane in the result is
+ * certain to match. */
 FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;
@@ -87,16 +86,14 @@ FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t valu
   return (differs - unknown - s->low) & ~differs & s->high;
 }
 
-/* ---- splits ---- */
-
 /* The lanes whose entries a split puts into child 1: the first bit of these entries is 1. */
 static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
 {
   return value & s->high;
 }
 
-/* The bucket that a split writes into child `bit`, which gets the entries whose first bit is `bit`.
- * These entries stay in their lanes, one step older.  Each entry must know at least one bit. */
+/* The bucket that a split writes into child `bit`: the entries whose first bit is `bit`, in their
+ * lanes, one step older.  Each entry must know at least one bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
   uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest`: without highest bits */

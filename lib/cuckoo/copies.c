@@ -4,12 +4,12 @@
  *
  *    count(x) = the number of entries that match x, plus their counted copies, in all generations
  *
- * An add of x adds an entry that matches x, or a counted copy of one.  A remove of x takes out a
- * matching entry or counted copy.  So each add or remove of x changes count(x) by one.  Moves,
- * splits, folds and new generations do not change count(x).  An add of another key y changes
- * count(x) only if y's entry matches x.  When segments join, entries lose a known bit, so more
- * entries may match x.  count(x) is never less than the number of copies of x that were added and
- * not removed: each of these has an entry or a counted copy of its own ([E] in snapshot.c).
+ * An add or a remove of x changes count(x) by one: it adds or takes out an entry that matches x, or
+ * a counted copy of one.  Moves, splits, folds and new generations do not change count(x).  An add
+ * of another key y changes count(x) only if y's entry matches x.  When segments join, entries lose
+ * a known bit, so more entries may match x.  count(x) is never less than the number of copies of x
+ * that were added and not removed: each of these has an entry or a counted copy of its own ([E] in
+ * snapshot.c).
  *
  * [K] If the key is absent, the call takes no lock: its look-up misses, and the call takes effect
  *     when the look-up does ([D] in lookup.c).
@@ -26,10 +26,9 @@
  *     after the call has read that there is none.  Then the call takes effect at that read, when it
  *     already holds the stripes of all older generations.
  *
- *     Without locks, a call could count an entry twice: while a thread moves an entry, the entry is
- *     in both its buckets, for a long time if that thread is descheduled.
+ *     Without locks, a call could count an entry twice while a thread moves it.
  *
- * The call also takes the lock of the duplicate counts.  256 buckets share a block of counts, and a
+ * The call also takes the lock of the duplicate counts: 256 buckets share a block of counts, and a
  * call that changes the count of another of these buckets may hold other stripes.
  */
 #include "cuckoo/lookup.h"
@@ -118,8 +117,6 @@ static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *p
   }
   return copies;
 }
-
-/* ---- the count of a key's copies ---- */
 
 static uint64_t count_all(const struct cuckoo *c, uint64_t mixed)
 {

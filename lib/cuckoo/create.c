@@ -7,10 +7,10 @@
  *
  * A filter is small if its first generation has a single root with few buckets.  The block of a
  * small filter contains the segment of that root, its *home* (unless the filter is mapped), and a
- * single shard of counters, which all threads share.  Only a user's allocator and hash function add
+ * single shard of counters, which all threads share.  Only a user's allocator or hash function adds
  * to this block.  Other filters have directory, counters and segments in separate blocks.
  */
-#include "cuckoo/create.h"
+#include "cuckoo/cuckoo.h"
 
 #include "base/memory.h"
 #include "base/saved.h"
@@ -21,7 +21,7 @@
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
-/* The bytes of a small filter's only shard, which ends after its last counter, LONGEST_GROWTH. */
+/* The bytes of a small filter's only shard, which ends after its last counter. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
 /* The bytes of each part of a filter's first block, in the order of the parts. */

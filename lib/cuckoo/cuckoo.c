@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: the struct filter_kind of cuckoo filters: sizes, creation and statistics.
- * table.h shows the filter's structures, and the purpose of each file.
  */
 #include "cuckoo/cuckoo.h"
 
 #include "base/memo.h"
 #include "base/reals.h"
-#include "cuckoo/create.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/operations.h"
@@ -15,8 +13,6 @@
 
 #include <math.h>
 #include <string.h>
-
-/* ---- operations ---- */
 
 #define tamis__cuckoo_contains_each_any NULL
 #define OPERATIONS(sort)                                                    \
@@ -51,8 +47,8 @@ static uint64_t more_bytes(const tamis_options *o)
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
 
-/* Planning a small filter takes far longer than the other steps of its creation.  Programs with
- * thousands of filters create them with the same options, so a cache (struct memo) keeps plans. */
+/* Planning a small filter takes far longer than the other steps of its creation.  Programs create
+ * thousands of filters with the same options, so a cache (struct memo) keeps plans. */
 static int plan(const tamis_options *o, struct cuckoo_geometry *out)
 {
   static struct memo memo;
@@ -63,8 +59,8 @@ static int plan(const tamis_options *o, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call of cuckoo_shards() reads system files about the cores.  If it were not made
-     * here, it would be the longest step of a small filter's growth. */
+    /* The first call of cuckoo_shards() reads system files about the cores.  Elsewhere, it would be
+     * the longest step of a small filter's growth. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -80,8 +76,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each plan in ascending order, until one fits.  (It skips none: a higher
- * rate can need more bytes, as a filter that splits more often has larger directories.) */
+/* Tries the lowest rate of each plan in ascending order, until one fits.  (A higher rate can need
+ * more bytes, as a filter that splits more often has larger directories.) */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -100,8 +96,6 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   }
   return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
-
-/* ---- creation ---- */
 
 static void destroy(tamis_filter *f)
 {
@@ -123,8 +117,6 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
     tamis__cuckoo_destroy(c);
   return result;
 }
-
-/* ---- loading ---- */
 
 static int load(struct saved_reader *r, const struct saved_head *saved,
                 const struct tamis_filter *head, tamis_filter **out)
@@ -188,7 +180,7 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
 
 /* The present rate of a generation.  A generation has its planned rate when all its segments are
  * full and have split up to the limit.  After fewer splits, entries have lost fewer bits.  Fewer
- * entries can match fewer keys.  A key whose root has no segment matches no entry. */
+ * entries match fewer keys.  A key whose root has no segment matches no entry. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment;
- * and the search of a key's bucket pair in the directory.
+ * and a key's bucket pair, which the directory finds.
  *
  *    directory:  a word for each root:  NULL │ a segment of depth 0 │ an array of 2 × 2^k entries
  *
@@ -10,9 +10,9 @@
  *    depth           2       3    3             1
  *
  * The number of an entry in its array consists of the first k bits of its keys' fingerprints, and
- * of the keys' class, a bit (geometry.h).  The entry leads to the segment of these keys; several
- * entries lead to a segment that has split fewer than k + 1 times.  As the filter grows and
- * shrinks, a new array of twice or half the size replaces an array (growth.c).
+ * of the keys' class, a bit (geometry.h).  Several entries lead to a segment that has split fewer
+ * than k + 1 times.  As the filter grows and shrinks, a new array of twice or half the size
+ * replaces an array (growth.c).
  *
  *    index:  root · the first D bits of the path        (D, path: geometry.h)
  *
@@ -65,7 +65,7 @@ directory_publish(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* Returns the array of 2 * 2^*bits entries that a root's word leads to, or NULL with *bits = 0. */
+/* The array of 2 * 2^*bits entries that a root's word leads to; NULL with *bits = 0 if none. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);
@@ -90,21 +90,20 @@ FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsi
   return &array->entry[prefix + prefix + class];
 }
 
-/* Returns the word of a root. */
 static inline directory_entry *root_entry(const struct generation *generation, uint64_t index)
 {
   return &generation->directory[cuckoo_root_of_index(&generation->geometry, index)];
 }
 
-/* Returns the k of the smallest array that can have segments of this depth.  It is at least 1. */
+/* The k of the smallest array that can have segments of this depth; at least 1. */
 static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   unsigned bits = cuckoo_prefix_bits(g, depth);
   return bits > 1 ? bits : 1;
 }
 
-/* Makes an array lead to a segment: writes the entries for the segment's keys.  The keys have one
- * class or, before the uneven split, both classes.  The array may be published already. */
+/* Makes an array, perhaps a published one, lead to a segment: writes the entries for the segment's
+ * keys.  These have one class or, before the uneven split, both. */
 static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
                                  unsigned bits, struct segment *segment)
 {
@@ -118,8 +117,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* Returns the value of an index's directory entry.  Callers of this and later functions must be
- * readers, hold a growth stripe of the index, or exclude all changes. */
+/* The value of an index's directory entry.  Callers of this and later functions must be readers,
+ * hold a growth stripe of the index, or exclude all changes. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -131,7 +130,6 @@ static inline directory_value directory_at(const struct generation *generation, 
                : value;
 }
 
-/* The consecutive indices of a segment. */
 struct directory_range {
   uint64_t first, count;
 };
@@ -146,7 +144,6 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 
 /* ---- growth stripes ---- */
 
-/* Returns the generation's slabs, or NULL if it uses none. */
 static inline struct slabs *generation_slabs(const struct generation *generation)
 {
   return generation->has_slabs ? (struct slabs *) (generation + 1) : NULL;
@@ -157,15 +154,15 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
- * ascending order.  If cuckoo.growth is NULL, the lock cuckoo.own_growth replaces all. */
+/* The growth stripes that a call holds: consecutive ones, which calls take in ascending order.  If
+ * cuckoo.growth is NULL, the lock cuckoo.own_growth replaces all. */
 struct growth_stripes {
   struct lock *first;
   unsigned count;
 };
 
-/* Returns the growth stripes of the segment of depth `depth` to which `index` leads.  A root has
- * 2^p stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
+/* The growth stripes of the segment of depth `depth` to which `index` leads.  A root has 2^p
+ * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
 static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
                                                       const struct generation *generation,
                                                       uint64_t index, unsigned depth)
@@ -208,7 +205,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
-/* Returns the word with a root's mark (see MARKED_ROOTS).  Such words follow the roots' words. */
+/* The word with a root's mark (MARKED_ROOTS).  Such words follow the roots' words. */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
@@ -216,8 +213,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Sets a root's mark before the root's first segment is published.  Relaxed: a traversal has to
- * find the segment only after an add to it has returned, and the mark is set before that. */
+/* Sets a root's mark, before the root's first segment is published.  Relaxed: a traversal must find
+ * the segment only after an add to it has returned. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -225,7 +222,7 @@ static inline void generation_mark_root(const struct generation *generation, uin
                              UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
 }
 
-/* Returns the first root, from `root` on, that may have a segment. */
+/* The first root, from `root` on, that may have a segment. */
 static inline uint64_t generation_skip(const struct generation *generation, uint64_t root)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -247,8 +244,8 @@ struct segment_cursor {
   uint64_t count; /* the number of indices of the segment, or of a root without a segment */
 };
 
-/* Returns the next segment of a generation in the order of the directory, or NULL after the last
- * one.  The traversal visits each segment once if no segment splits or joins meanwhile. */
+/* Returns the next segment of a generation in the order of the directory, or NULL after the last.
+ * The traversal visits each segment once if no segment splits or joins meanwhile. */
 static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
@@ -286,15 +283,15 @@ struct bucket_pair {
   uint64_t lower, upper; /* the key's two buckets */
 };
 
-/* Finds a key's bucket pair.  The directory led to this pair at one instant during this call, the
- * *moment* of the pair:
+/* Finds a key's bucket pair.  To show: the directory led to this pair at one instant during this
+ * call, the *moment* of the pair.
  *
- *    If the root still has its array when this call reads the entry, the moment is this read.
+ *    1. If the root still has its array when this call reads the entry, the moment is this read.
  *
- *    Otherwise another thread has replaced the array since this call read the root's word.  A
- *    replaced array does not change, so its entry leads to the segment S to which it led when the
- *    array was replaced.  So the moment is the replacement of the array.  If this took S out of the
- *    directory, as when a root becomes a single segment, the moment is just before the replacement.
+ *    2. Otherwise another thread has replaced the array since this call read the root's word.  A
+ *       replaced array does not change, so its entry leads to the segment S to which it led when
+ *       the array was replaced.  The moment is the replacement of the array or, if this took S out
+ *       of the directory, just before it.
  *
  * Before the directory stops leading to a segment, the segment is marked and changes no more.
  *
@@ -351,7 +348,6 @@ static inline struct bucket_pair pair_find(struct generation *generation, uint64
   return pair_find_with(&generation->geometry, generation, hash);
 }
 
-/* Returns the key's index in the directory. */
 static inline uint64_t pair_index(const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
@@ -359,8 +355,8 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
                       pair->fingerprint, cuckoo_class(g, pair->fingerprint));
 }
 
-/* Returns true if the directory still leads to the pair.  The caller must be a reader, or hold a
- * growth stripe of the index: then the array still exists if the root's word is unchanged. */
+/* Whether the directory still leads to the pair.  The caller must be a reader, or hold a growth
+ * stripe of the index: then the array still exists if the root's word is unchanged. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

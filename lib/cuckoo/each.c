@@ -8,11 +8,11 @@
  *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another)
  *                └─► ...
  *
- * The prefetching does not affect the answers, because each look-up reads the directory again.
- * Then it reads the stripe, the buckets and, after a miss, the number of generations, in the order
- * of lookup_fast.c.  A filter of several generations has other operations, so it is not one of the
- * *alike* filters (struct cuckoo_alike).  If a filter opens its second generation during the call,
- * the general path (lookup.c) repeats a look-up that missed.
+ * Each look-up reads the directory again after the prefetching.  Then it reads the stripe, the
+ * buckets and, after a miss, the number of generations, in the order of lookup_fast.c.  A filter of
+ * several generations has other operations, so it is not one of the *alike* filters (struct
+ * cuckoo_alike).  If a filter opens its second generation during the call, the general path
+ * (lookup.c) repeats a look-up that missed.
  *
  * The look-ups of one contains_block() share a read section, which is short and never waits.
  */
@@ -143,7 +143,6 @@ FORCE_INLINE bool contains_block(const tamis_filter *const *filters, const void 
   return true;
 }
 
-/* Defines the functions for one sort of filters, growable or fixed. */
 #define CALLS(sort, growable)                                                              \
   static bool prefetch_each_##sort(const tamis_filter *const *filters, const void *common, \
                                    uint64_t places[EACH_BLOCK], bool more)                 \

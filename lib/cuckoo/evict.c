@@ -10,9 +10,6 @@
 /* Fewer than in a fixed filter: the search is in a read section, for which grace periods wait. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
-/* ---- search of a path ---- */
-
-/* The segment in which a path is searched. */
 struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
@@ -63,11 +60,9 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
   return plan_path(g, segment, lower, upper, &path);
 }
 
-/* ---- moves along the path ---- */
-
-/* Makes one move.  Returns TAMIS_ABSENT if the move has become impossible.  If the count of copies
- * gets no memory, clears the new lane again and returns TAMIS_EFULL or TAMIS_ENOMEM.  Look-ups find
- * the entry in one of the two buckets all the time.  The caller must hold the stripes of both. */
+/* Makes one move, during which look-ups find the entry in one of the two buckets.  Returns
+ * TAMIS_ABSENT if the move has become impossible.  If the count of copies gets no memory, clears
+ * the new lane, and returns TAMIS_EFULL or TAMIS_ENOMEM.  The caller must hold both stripes. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {

@@ -26,8 +26,6 @@ static void inherit_copying(const struct segment *from, struct segment *to, unsi
   atomic_fetch_or_explicit(&to->copying, copying & COUNTS_COPIES, memory_order_relaxed);
 }
 
-/* ---- entries one by one ---- */
-
 /* Writes an entry and its count of copies into one of the entry's two buckets.  Returns NO_ROOM if
  * no path leads to a free lane, and TAMIS_EFULL or TAMIS_ENOMEM if the count got no memory. */
 static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -76,8 +74,6 @@ static int copy_entries(struct cuckoo *c, const struct generation *generation,
   return result;
 }
 
-/* ---- split ---- */
-
 /* A split copies thousands of buckets in one call, so the loop has no branch. */
 static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
                                struct segment *child[2])
@@ -105,8 +101,6 @@ int tamis__fill_split(struct cuckoo *c, const struct generation *generation, str
   copy_split_buckets(segment_geometry(generation, parent), parent, child);
   return TAMIS_OK;
 }
-
-/* ---- join ---- */
 
 bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,
                         struct segment *child[2], struct segment *parent)

@@ -6,13 +6,11 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* A fold releases the stripes after this many buckets: they take about as long as a split. */
+  /* A fold releases the stripes after this many buckets, which take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes, */
   MANY_COPIES = 8        /* plus 8 lanes, plus as many lanes as false positives take */
 };
-
-/* ---- how many copies there are ---- */
 
 static uint32_t lanes_of_copies(const struct segment *segment)
 {
@@ -32,10 +30,8 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
   return lanes_of_copies(segment) >= lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
 }
 
-/* ---- fold ---- */
-
-/* Makes each entry of a bucket a counted copy of the first equal entry of its pair, beginning in the
- * lower bucket.  The caller must hold all stripes of the segment. */
+/* Makes each entry of a bucket a counted copy of the first equal entry of its pair, beginning in
+ * the lower bucket.  The caller must hold all stripes of the segment. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {

@@ -24,7 +24,6 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
                           cuckoo_roots(g) * cuckoo_segment_bytes(g));
 }
 
-/* Releases the words of the roots, and the arrays that they lead to. */
 static void release_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -54,8 +53,6 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
     tamis__cuckoo_release(
         c, generation, sizeof *generation + tamis__generation_tail_bytes(g, generation->has_slabs));
 }
-
-/* ---- a new generation ---- */
 
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs)
 {
@@ -95,8 +92,6 @@ int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry
   return counters ? TAMIS_OK : provide_shards(c, &c->first);
 }
 
-/* ---- directories ---- */
-
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
 {
   int result = TAMIS_OK;
@@ -135,8 +130,6 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   tamis__generation_destroy(c, generation);
   return NULL;
 }
-
-/* ---- the first generation ---- */
 
 void tamis__generation_use_block(struct cuckoo *c, void *block)
 {

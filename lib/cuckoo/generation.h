@@ -7,28 +7,23 @@
 
 #include "cuckoo/table.h"
 
-/* ---- the first generation, which is in the filter's block ---- */
-
 /* The bytes that follow a struct generation in its block. */
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
 /* Begins the first generation, without segments and, if it has several roots, without a directory.
- * `counters` is memory for a single shard, or NULL to allocate shards.  If the call fails, the
- * caller must still destroy the generation. */
+ * `counters` is memory for a single shard, or NULL to allocate shards.  After an error, the caller
+ * must still destroy the generation. */
 int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   struct counter_shard *counters);
 
-/* Creates an empty directory. */
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* Creates the first generation's directory, and all its segments if the filter is fixed.  If a
- * growable filter has a single root, creates the segment of that root. */
+/* Creates the first generation's directory, and the segments that a new filter has: all if the
+ * filter is fixed, one if it is growable and has a single root. */
 int tamis__generation_complete_first(struct cuckoo *c);
 
 /* Makes the directory of a fixed filter lead to its segments, which are in one block. */
 void tamis__generation_use_block(struct cuckoo *c, void *block);
-
-/* ---- all generations ---- */
 
 /* Creates an unpublished, empty later generation.  Returns NULL with the reason in *result. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -42,8 +37,7 @@ uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct gene
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has done so.  The new generation has the
- * geometry `like`, unless that is NULL or does not fit the filter.  The filter must have its
- * struct cuckoo_growth.
+ * geometry `like`, unless that is NULL or does not fit the filter.
  *   TAMIS_OK      a generation after `full` is open
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
@@ -53,11 +47,9 @@ int tamis__generation_open(struct cuckoo *c, const struct generation *full,
 /* Destroys a generation that no other thread uses. */
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 
-/* ---- struct cuckoo_growth: what a filter needs once it has begun to grow ---- */
-
-/* Creates the struct if a growable filter lacks it.  Returns TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
- * The caller must hold cuckoo.own_growth if the struct is missing and other threads may use the
- * filter.  (If two threads created structs at the same time, max_bytes could make both fail.) */
+/* Creates the struct cuckoo_growth if a growable filter lacks it.  Returns TAMIS_OK, TAMIS_EFULL or
+ * TAMIS_ENOMEM.  If the struct is missing and other threads may use the filter, the caller must
+ * hold cuckoo.own_growth.  (Two threads could otherwise exceed max_bytes, and both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
 /* Destroys the struct, if it exists.  The caller must first destroy the backlog and generations. */

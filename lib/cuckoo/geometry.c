@@ -25,11 +25,11 @@ enum {
   NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
 };
 /* The fraction of the remaining rate that one generation may use.  The first generation gets most
- * of the rate, because most filters never have a second generation. */
+ * of the rate, because most filters never have a second one. */
 static const double generation_share = 0.9;
 
 /* The lowest rate of growable filters.  From this rate up, a filter grows to at least a million
- * times its capacity, as unit/cuckoo/test_geometry.c checks.  At lower rates growth ends sooner. */
+ * times its capacity (test unit/cuckoo/test_geometry.c). */
 static const double lowest_growing_rate = 3e-8;
 
 /* Below this rate, an uneven split in generation 0 leaves too little rate for later generations. */
@@ -39,7 +39,7 @@ static const double lowest_uneven_rate = 4e-8;
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-/* Returns the index of a width in widths[], or WIDTHS if the width is not there. */
+/* The index of a width in widths[], or WIDTHS if the width is not there. */
 static unsigned width_number(unsigned width)
 {
   unsigned i = 0;
@@ -75,11 +75,11 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
  * most 1.76 times their keys, not twice; the mean stays 1.44, or 1 / ln 2.
  *
  * If the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise the
- * uneven split is the last split that the rate allows with lanes of the present width.  The
- * children of this split have the next wider lanes, which cost memory but hardly any rate. */
+ * uneven split is the last split that the rate allows with lanes of the present width.  Its
+ * children have the next wider lanes, which cost memory but hardly any rate. */
 
-/* The lane width of the children of an uneven split that widens lanes, or 0 if no split may do so:
- * two lanes in a bucket, instead of three, would have no room for the larger class. */
+/* The lane width of the children of an uneven split that widens lanes; 0 if no split may do so: two
+ * lanes in a bucket, instead of three, would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
   unsigned next = width_number(width) + 1;
@@ -115,7 +115,7 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  *
  * After the uneven split, the bits of an entry determine its class.  So a key of a class with share
  * s matches a new entry of this class 1 / s times as often.  The mean over all keys is the sum of s
- * × 1 / s over both classes, or 2.  So the rate of new entries is doubled. */
+ * × 1 / s over both classes, or 2: the rate of new entries is doubled. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
@@ -226,7 +226,6 @@ static uint8_t bits_for(uint64_t values)
   return values > 1 ? (uint8_t) (64 - __builtin_clzll(values - 1)) : 0;
 }
 
-/* Derives words_offset and needs_second_hash from the members that a plan has chosen. */
 static void derive_from_stripes(struct cuckoo_geometry *g)
 {
   uint32_t stripes = g->stripe_mask + 1;
@@ -260,14 +259,14 @@ static void derive_sizes(struct cuckoo_geometry *g)
 /* ---- the number of segments ----
  *
  * A segment gets a random number X of the keys, with mean m, and is full when about F lanes are in
- * use.  Measurements show that F is normally distributed.  (We assume this of its tails, too.)  If
- * X > F, a growable filter splits the segment, so its plan only keeps X > F rare.  A fixed filter
- * refuses a key, so its plan gives X > F at most the probability `load_early`. */
+ * use.  Measurements show that F is normally distributed.  If X > F, a growable filter splits the
+ * segment, so its plan only keeps X > F rare.  A fixed filter refuses a key, so its plan gives X >
+ * F at most the probability `load_early`. */
 
 /* A normally distributed number is 4.75 standard deviations below its mean with probability 10^-6.
  * So in one growable filter in a million, F (above) is so low that the only segment splits early.
- * The plan ignores buckets that get more keys than lanes.  Because of them, 4 of 10^5 filters with
- * capacity 12 and rate 1e-4 split early, and fewer filters of other sizes and rates. */
+ * (Buckets that get more keys than lanes, which the plan ignores, make at most 4 of 10^5 filters
+ * split early.) */
 static const double only_growing_segment_deviations = 4.75;
 
 /* The mean m of X (above) for which the mean of F, `full`, is 5 deviations of F - X above m. */
@@ -373,10 +372,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit in two cases.  If keys need a second hash: look-ups are faster when one
- * hash suffices.  If segments have few buckets: headers and directory take most bytes, and later
- * generations have larger segments.  If the new limit excludes the uneven split, the first split
- * becomes uneven or, if the rate forbids this, the last split. */
+/* Lowers the depth limit in two cases.  If keys need a second hash: look-ups are faster with one.
+ * If segments have few buckets: headers and directory take most bytes, and later generations have
+ * larger segments.  If the new limit excludes the uneven split, the first split becomes uneven or,
+ * if the rate forbids this, the last split. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -427,8 +426,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
   /* A generation begins with room for half as many keys as the filter has or, if its depth limit D
-   * is above 8, for 2^(7 - D) times as many keys as the filter has.  So when all segments of the
-   * generation have split D times, it has room for 2^(D - 1) times, at most 128 times, as many. */
+   * is above 8, for 2^(7 - D) times as many.  So when all its segments have split D times, it has
+   * room for 2^(D - 1) times, at most 128 times, as many keys. */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
@@ -446,10 +445,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   return TAMIS_OK;
 }
 
-/* ---- a saved geometry ---- */
-
-/* Returns true if the geometry is within the limits that each plan keeps.  Outside of these limits,
- * a geometry from a file could make the library shift by an amount that C does not define. */
+/* Whether the geometry is within the limits that each plan keeps.  Otherwise a geometry from a file
+ * could make the library shift by an amount that C does not define. */
 static bool is_possible(const struct cuckoo_geometry *g)
 {
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;
@@ -482,8 +479,6 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
   double bytes = (double) cuckoo_roots(g) * (double) (cuckoo_segment_bytes(g) + sizeof(uint64_t));
   return bytes < 0x1p56 && (!before || cuckoo_geometry_may_follow(before, g));
 }
-
-/* ---- entries ---- */
 
 /* Returns the lowest `n` bits of `value`, followed by `others`, from bit 63 down. */
 static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)

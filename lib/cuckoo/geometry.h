@@ -18,18 +18,16 @@
  *    lower  = pair      upper = M/2 + (pair xor g)     (two of M = 2^(m+1) buckets; g: see below)
  *    entry  = w - 1 bits of the fingerprint, which follow the prefix of the segment
  *
- * The first generation may have any number of roots, so capacities are not rounded up.
- *
  * g is a hash of the first w - 1 bits of the fingerprint, where w is the lane width of segments
- * that have not split.  These bits stay known for every entry, because the bits that an entry loses
- * become the prefix of its segment.  So an entry and either of its buckets determine its other
- * bucket, as in partial-key cuckoo hashing.
+ * that have not split.  Every entry knows these bits, because the bits that an entry loses become
+ * the prefix of its segment.  So an entry and either of its buckets determine its other bucket, as
+ * in partial-key cuckoo hashing.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
  * The class of a key is a bit computed from the same bits as g.  It is 1 for 41 % of the keys.  The
- * *uneven split* is the split of a segment of depth P.  It separates the keys by class and moves no
- * bit of the fingerprint into the prefix.  As one class is smaller, segments of the two classes
- * later split at different times (geometry.c).  In generation 0 the children may have wider lanes.
+ * *uneven split* is the split of a segment of depth P.  It separates the keys by class, and moves
+ * no bit of the fingerprint into the prefix.  In generation 0 the children may have wider lanes.
+ * geometry.c says what this split is for.
  *
  * The root, lower bucket, prefix and known bits of an entry are the first bits of a hash string.
  * The entry matches all keys whose hash string begins with these bits.  Of two entries that match a
@@ -86,9 +84,9 @@ int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *o
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Returns true if a generation with geometry `g` may follow one with geometry `before`: entries of
- * `g` never lose so many bits that they know fewer than cuckoo_least_bits(before).  So an entry
- * shows to which segment of each earlier generation its keys belong ([E] in snapshot.c). */
+/* Whether a generation with geometry `g` may follow one with geometry `before`: entries of `g` must
+ * never know fewer bits than cuckoo_least_bits(before).  So an entry shows to which segment of each
+ * earlier generation its keys belong ([E] in snapshot.c). */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
@@ -100,8 +98,8 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
 
 /* Completes a geometry from a file.  The caller must have set shape.width, shape.ages, first_roots,
  * root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.  `before` is
- * the geometry of the preceding generation, or NULL if `g` is for the first generation.  Returns
- * false if no plan makes this geometry. */
+ * the geometry of the preceding generation, or NULL.  Returns false if no plan makes this geometry.
+ */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
 /* The lowest rate above `rate` that allows narrower lanes than `rate` does, or 1 if no rate does.
@@ -120,7 +118,7 @@ static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
   return UINT64_C(2) << g->pair_bits;
 }
 
-/* The bytes of a segment and its buckets, not rounded. */
+/* The bytes of a segment, not rounded. */
 static inline uint64_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
 {
   return g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t);
@@ -166,9 +164,9 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) << g->depth_limit;
 }
 
-/* A large directory of a growable filter has a bit for each group of MARKED_ROOTS roots.  The bit,
- * or *mark*, is set when a root of the group gets a segment.  A traversal skips groups without a
- * mark.  So it touches no unused pages: in a filter with few keys, nearly all pages are unused. */
+/* A large directory of a growable filter has a bit, or *mark*, for each group of MARKED_ROOTS
+ * roots.  The mark is set when a root of the group gets a segment.  Traversals skip groups without
+ * a mark, so they do not touch unused pages, as nearly all pages are in a filter with few keys. */
 enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
 
 static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
@@ -232,7 +230,6 @@ static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint6
   return index >> (g->depth_limit - depth) << (g->depth_limit - depth);
 }
 
-/* Returns the class that an index contains. */
 static inline bool cuckoo_class_of_index(const struct cuckoo_geometry *g, uint64_t index)
 {
   return g->uneven_at < g->depth_limit && index >> (g->depth_limit - 1 - g->uneven_at) & 1;
@@ -267,8 +264,8 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
 }
 
 /* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (For
- * consecutive fingerprints, these bits of the product are spread as evenly as its first bits.  So
- * each class has its usual share of the keys of any prefix.) */
+ * consecutive fingerprints, the product spreads these bits as evenly as its first bits.  So each
+ * class has its usual share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -354,22 +351,21 @@ static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsign
   return cuckoo_place_bits(g) + cuckoo_known_of_fingerprint(g, depth, age);
 }
 
-/* The lower bucket of an entry that is in `bucket`. */
 static inline uint64_t cuckoo_lower_bucket(const struct cuckoo_geometry *g, uint64_t bucket,
                                            uint64_t fingerprint)
 {
   return bucket < cuckoo_buckets(g) / 2 ? bucket : bucket ^ cuckoo_other_mask(g, fingerprint);
 }
 
-/* The address that the keys of an entry have in geometry `g`.  The entry's geometry is `own`, its
- * lower bucket is `lower`, and cuckoo_fingerprint() has returned `fingerprint`.  Only the parts of
- * the address that follow from the entry's known bits, at most 64 after root0, are valid. */
+/* The address in geometry `g` of the keys of an entry whose geometry is `own`, lower bucket is
+ * `lower`, and fingerprint is `fingerprint` (cuckoo_fingerprint()).  Only the parts of the address
+ * that follow from the entry's known bits, at most 64 after root0, are valid. */
 struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *own, uint64_t root,
                                         uint64_t lower, uint64_t fingerprint);
 
-/* Returns the entry that knows the first `known` bits of a fingerprint in a segment of this depth.
- * If a new entry knows fewer bits there, returns a new entry. */
+/* The entry that knows the first `known` bits of a fingerprint in a segment of this depth or, if a
+ * new entry knows fewer bits there, a new entry. */
 static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fingerprint,
                                     unsigned known, unsigned depth)
 {

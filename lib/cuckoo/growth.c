@@ -8,23 +8,21 @@
  *             with one value of the next fingerprint bit, or of the class.
  *    open     A full segment is at the split limit.  A new generation takes the new keys.
  *    fold     Copies of keys have filled a segment.  Counts replace the copies (segment.h).
- *    join     Two siblings with few entries become one segment again.
- *    drop     An empty segment leaves the directory, unless the filter has one generation.
  *
- * tamis__grow() takes one of the first four steps, which step_for() chooses; if a limit refuses a
- * split or a new generation, tamis__grow() folds. tamis__split_to() creates or splits segments for
- * a union. tamis__shrink() joins and drops segments.
+ * tamis__grow() takes one of these steps, which step_for() chooses.  If a limit refuses a split or
+ * a new generation, tamis__grow() folds.  shrink.c joins two siblings with few entries to one
+ * segment, and drops empty segments.
  *
  * Look-ups never wait for any of these steps.  A writer that finds room waits only while a split or
  * a join holds the stripes of the writer's segment: for the time to copy one segment and to
  * allocate memory for its counts of copies, if there are any.  A writer that must make room also
  * waits for growth stripes.
  *
- * Growth stripes.  A call that splits a segment holds the segment's growth stripes.  A call that
- * joins segments or replaces an array holds all growth stripes of the root.  (cuckoo.growth in
- * table.h says what a stripe protects.)  While a call holds one growth stripe of a segment, no
- * other call can remove the segment, or the array that leads to the segment, from the directory.
- * So the segment stays alive without an RCU read section.
+ * Growth stripes (cuckoo.growth in table.h).  A call that splits a segment holds the segment's
+ * growth stripes.  A call that joins segments or replaces an array holds all growth stripes of the
+ * root.  While a call holds one growth stripe of a segment, no other call can remove the segment,
+ * or the array that leads to the segment, from the directory.  So the segment stays alive without
+ * an RCU read section.
  *
  * How a segment S leaves:
  *
@@ -38,17 +36,17 @@
  *    6. It releases the growth stripes, and then retires S and a replaced array, because retiring
  *       may pause (reclaim.h).
  *
- *    For each key, one store leads calls from S to the new segment: the store to the key's
- *    directory entry or, if the array is replaced, to the root's word.  A new array is complete
- *    before this store; an old array is not written after it.  From the mark until this store, no
- *    thread changes S or finds the new segment.  So S holds the true state of the key until the
- *    store.
+ * To show: every call finds the true state of a key.  For each key, one store leads calls from S to
+ * the new segment: the store to the key's directory entry or, if the array is replaced, to the
+ * root's word.  A new array is complete before this store; an old array is not written after it.
+ * From the mark until this store, no thread changes S or finds the new segment.  So S holds the
+ * true state of the key until the store.
  *
  *    A reader that finds S has read the root's word before the store: after the store, neither this
  *    word nor its array leads the key to S.  (An older array was replaced before the mark.)  If the
  *    reader reads the buckets before the mark, it finds the true state at that instant.  If it
- *    reads them after the mark, it finds the state that was true from the mark until the store.
- *    The reader's call began before the store, so this state was true during the call.
+ *    reads them after the mark, it finds the state that was true from the mark until the store,
+ *    and so during the reader's call.
  *
  *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
  *
@@ -66,8 +64,8 @@
 
 /* If a segment has no room although less than 1 / SKEW_DIVISOR of its lanes are in use, it has many
  * copies of keys, or keys that were chosen with knowledge of the seed.  A split would not help.
- * (Tiny segments can have no room by chance.  So can segments at the split limit: most bits of
- * their fingerprints have become prefix, so each bucket has few possible partners.) */
+ * (Tiny segments can have no room by chance.  So can segments at the split limit, where each bucket
+ * has few possible partners.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- a change of the directory ---- */
@@ -160,15 +158,14 @@ static uint64_t bytes_of_split(const struct change *change, const struct segment
          (bits ? directory_array_bytes(bits) : 0);
 }
 
-/* The new blocks of a split. */
 struct split {
   struct segment *child[2];
   struct directory_array *larger; /* NULL: the array is large enough */
   unsigned bits;                  /* the k of `larger` (directory.h) */
 };
 
-/* Allocates memory before the stripes are taken, except memory for duplicate counts, whose size is
- * known only under the stripes. */
+/* Allocates all memory that a split needs, except for duplicate counts: their size is known only
+ * under the stripes. */
 static int allocate_split(struct change *change, struct segment *parent, struct split *split)
 {
   struct cuckoo *c = change->c;
@@ -193,8 +190,8 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* Replaces a segment, all stripes of which the caller must hold, by its children.  `larger` is the
- * new array, if the children need one. */
+/* Makes the directory lead to the children of a segment, all stripes of which the caller must hold.
+ * `larger` is the new array, if the children need one. */
 static void put_children(struct change *change, struct segment *child[2],
                          struct directory_array *larger)
 {
@@ -211,7 +208,7 @@ static void put_children(struct change *change, struct segment *child[2],
     tamis__change_root(change, directory_value_of_array(larger, bits));
 }
 
-/* Splits a segment.  Returns NO_ROOM if a child, whose lanes are wider, has too few lanes for its
+/* Splits a segment.  Returns NO_ROOM if a child has too few lanes, which are wider, for its
  * entries.  The caller must hold the growth stripes of the segment. */
 static int split_locked(struct change *change, struct segment *parent)
 {
@@ -238,8 +235,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* max_bytes had room when the split began, so other calls have reserved memory meanwhile.  If the
-   * split made such calls fail, fullness_count() invalidates the full marks that they have set. */
+  /* max_bytes had room when the split began, so other calls have reserved memory meanwhile.  The
+   * split may have made such calls fail: the full marks that they have set must become invalid. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -247,11 +244,9 @@ static int split_locked(struct change *change, struct segment *parent)
   return result;
 }
 
-/* ---- create a segment ---- */
-
-/* Creates the first segment of a root in the newest generation.  No generation is opened meanwhile.
- * A root of an older generation never gets a first segment: look-ups and unique adds that have
- * found no segment there rely on this.  The caller must hold the growth stripes of the root. */
+/* Creates the first segment of a root in the newest generation.  No generation is opened meanwhile:
+ * a root of an older generation must never get a first segment, because look-ups and unique adds
+ * that have found none rely on this.  The caller must hold the growth stripes of the root. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -279,8 +274,8 @@ static int create_segment_locked(struct change *change)
 
 /* ---- grow ---- */
 
-/* How full a segment is after a search in it has failed.  A segment as full as planned has no room.
- * In an emptier segment, many keys share a few buckets, searches for other keys may succeed. */
+/* How full a segment is after a search in it has failed.  In a segment as full as planned, no
+ * search finds room.  In an emptier one, searches for other keys may succeed. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -292,10 +287,10 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* Returns true if the segment of a growable filter is too empty to split.  Returns false in the
- * target of a union: if the source has more bucket pairs, the union fills the target's pairs one by
- * one, so a pair may be full in a nearly empty segment.  (Relaxed: a thread that has read an entry
- * of the union also sees `united`, as word_load() makes visible all that was stored before.) */
+/* Whether a segment of a growable filter is too empty to split.  False in the target of a union: if
+ * the source has more bucket pairs, the union fills the target's pairs one by one, so a pair may be
+ * full in a nearly empty segment.  (Relaxed: a thread that has read an entry of the union also sees
+ * `united`, as word_load() makes visible all that was stored before.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -314,7 +309,7 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* The last step that may make room in a segment which must not split, or REFUSE. */
+/* The last step that may make room in a segment that must not split, or REFUSE. */
 static enum step last_step(const struct segment *segment)
 {
   return segment_may_fold(segment) ? FOLD : REFUSE;
@@ -338,7 +333,7 @@ static enum step step_for(const struct change *change, const struct segment *seg
 }
 
 /* Takes a step.  If the step needs a struct cuckoo_growth and none exists, only creates the struct
- * (if max_bytes has room for both).  The caller must then try again, as other calls may now use the
+ * (if max_bytes has room for both).  Then the caller must try again, as other calls may now use the
  * struct's growth stripes.  `segment` may be NULL.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
@@ -366,9 +361,9 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
                 change->rooms, fullness_of(segment_geometry(change->generation, segment), segment));
 }
 
-/* Returns true if a path exists now: another call may have made room since the caller's search.
- * fullness_begin_search() announces this search, because a full mark may follow (base/fullness.h).
- * The caller must hold the growth stripes of the segment. */
+/* Whether a path exists now: another call may have made room since the caller's search.  A full
+ * mark may follow, so fullness_begin_search() announces the search (base/fullness.h).  The caller
+ * must hold the growth stripes of the segment. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
@@ -413,9 +408,9 @@ static unsigned depth_to_lock(const struct bucket_pair *pair)
   return larger ? 0 : depth;
 }
 
-/* Makes room in the pair `full`.  The caller's read section has ended, so the segment of `full` may
- * have been released, and its memory may hold another segment.  This does no harm: if the directory
- * still leads from the key to this memory, the memory holds the key's present segment. */
+/* The caller's read section has ended, so the segment of `full` may have been released, and its
+ * memory may hold another segment.  This does no harm: if the directory still leads from the key to
+ * this memory, the memory holds the key's present segment. */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union)
 {

@@ -12,14 +12,18 @@
  *       again.  If the segment is marked as full, an older generation may take the key; if none
  *       can, the add is refused.
  *
- * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
- *     while it searches and inserts.  After it has taken them, it reads the number of generations
- *     again.  Let P and Q be unique adds of one key.  If both have read the same number, the
- *     stripes in the newest generation make them take turns.  Otherwise let Q be the one with the
- *     larger number, and N the newest generation for P.  If Q found a segment in N, Q also holds
- *     the stripes of the pair in N.  If the segment was created after Q found none, P took its
- *     stripes later still, reads the larger number and begins again.  If the segment was dropped
- *     before Q found none, P finds it marked and begins again, or had released its stripes before.
+ * [B] One winner.  To show: of two unique adds P and Q of one key, at most one finds no match.
+ *     A unique add holds the stripes of the key's bucket pairs in all generations while it searches
+ *     and inserts.  After it has taken them, it reads the number of generations again.
+ *
+ *     1. If P and Q have read the same number, the stripes in the newest generation make them take
+ *        turns.  Otherwise let Q be the one with the larger number, and N the newest generation
+ *        for P.
+ *     2. If Q found a segment in N, Q also holds the stripes of the pair in N.
+ *     3. If the segment was created after Q found none, P took its stripes later still, reads the
+ *        larger number and begins again.
+ *     4. If the segment was dropped before Q found none, P finds it marked and begins again, or had
+ *        released its stripes before.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
  *     if there is no lane for the copy, or if the segment counts copies (segment.h).  It is counted
@@ -41,15 +45,15 @@
  *     compare-and-swap, and clears lanes by an atomic AND.  X relies only on the entries that it
  *     has found, which stay.  If the add fills the free lane that X has chosen, X undoes its steps.
  *
- *     How many lanes can simultaneous adds of a key fill?  All entries that match the key have its
- *     buckets A and B, which follow from bits that an entry never loses.  So every other call that
- *     adds, moves, counts or removes such an entry holds the stripes of A and B, except for another
- *     plain add of such a key, which may write to B at the same time.  Both adds have usually found
- *     no match in A or B, so at most two such adds write, one to each bucket.  The key gets two
- *     lanes, which max_lanes_per_key() always allows.  (A growable filter's add reads B again,
- *     because other calls could have filled B with copies since its first read.  In a fixed filter
- *     this may happen, if A has its first value again when the add writes.  Then the key gets one
- *     more lane for each thread that adds it at the same moment.)
+ *     To show: simultaneous adds give a key at most two lanes, which max_lanes_per_key() allows.
+ *     All entries that match the key have its buckets A and B, which follow from bits that an entry
+ *     never loses.  So every other call that adds, moves, counts or removes such an entry holds the
+ *     stripes of A and B, except for another plain add, which may write to B at the same time.
+ *     Both adds have usually found no match in A or B, so at most two such adds write, one to each
+ *     bucket.  (A growable filter's add reads B again, because other calls could have filled B with
+ *     copies since its first read.  In a fixed filter this may happen, if A has its first value
+ *     again when the add writes.  Then the key gets one more lane for each thread that adds it at
+ *     the same moment.)
  *
  *     The order in a fixed filter.  Let R be a call that holds both stripes, and P a plain add of
  *     R's key that writes to a bucket after R has read this bucket.  R takes effect before P.  R
@@ -83,7 +87,7 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Counts a copy of a key that the pair matches, if the copy should not have its own lane.  Returns
- * true if the add is done, with its result in *result, or false if the copy needs a lane. */
+ * whether the add is done, with its result in *result; otherwise the copy needs a lane. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
@@ -111,8 +115,8 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
-/* Inserts a key.  If `no_path`, no eviction makes room, so a copy without a free lane is counted.
- * Returns the result of the add, NO_ROOM, MARKED_FULL or RETRY. */
+/* Inserts a key, or counts it if `no_path`: no eviction makes room.  Returns the result of the add,
+ * NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -191,8 +195,8 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
   return NO_ROOM;
 }
 
-/* An attempt that has locked the pairs in all generations.  If only older generations have a match,
- * the attempt may count a copy there.  Otherwise it inserts the key into the newest generation. */
+/* An attempt that locks the pairs in all generations.  If only older generations have a match, the
+ * attempt may count a copy there.  Otherwise it inserts the key into the newest generation. */
 static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
@@ -281,7 +285,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   return result < 0 ? refuse(c, result) : result;
 }
 
-/* The argument `hash` of add_any() and add_unique_any() is a mixed hash. */
+/* The argument `hash` of this function and the next one is a mixed hash. */
 static int add_any(struct cuckoo *c, uint64_t hash)
 {
   return insert(c, hash, try_add);
@@ -292,9 +296,7 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
   return tamis__contains_mixed_any(c, hash) ? TAMIS_PRESENT : insert(c, hash, try_add_unique);
 }
 
-/* ---- the straight path: one generation, a registered reader, and a free lane ----
- *
- * Any other add takes the general path above. */
+/* ---- the straight path: one generation, a registered reader, and a free lane ---- */
 
 /* Writes the entry without a stripe in a fixed filter, and with one stripe in a growable filter:
  * see [O].  Returns TAMIS_OK, or RETRY if the add needs both stripes. */
@@ -377,9 +379,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
 STRAIGHT(growable, true)
 STRAIGHT(fixed, false)
 
-/* ---- the operations, for one hash and for a group ---- */
-
-/* Prefetches a group's cache lines: for writing if the last add of the thread's last group wrote. */
+/* Prefetches a group's cache lines: for writing if the thread's last add in a group wrote. */
 #define CALLS(call, sort)                                                                    \
   int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \
   {                                                                                          \

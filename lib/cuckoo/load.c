@@ -2,15 +2,14 @@
  *
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
- * The data may be damaged or made up, and must not make a load allocate much memory.  So a load
- * allocates a segment only when the segment's data arrive.  (The size of a directory follows from
- * the geometry alone: docs/reference/format.md.)  The load computes all counters.  It uses no lock
- * words, versions or addresses that are in the data.
+ * The data may be damaged or made up.  So a load allocates a segment only when the segment's data
+ * arrive.  (The size of a directory follows from the geometry alone: docs/reference/format.md.)
+ * The load computes all counters, and uses no lock words, versions or addresses in the data.
  */
 #include "cuckoo/save.h"
 
 #include "base/memory.h"
-#include "cuckoo/create.h"
+#include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
@@ -38,10 +37,8 @@ static struct generation *newest(const struct load *l)
   return cuckoo_generation(l->c, cuckoo_generations(l->c) - 1);
 }
 
-/* ---- any segment ---- */
-
 /* Sets `copying` and the stripes' counts of a segment, and returns the number of lanes in use.  In
- * a mapped filter, `segment` is NULL (here and in load_counts()), and the function sets nothing. */
+ * a mapped filter, `segment` is NULL (here and in load_counts()), and nothing is set. */
 static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *segment,
                             const uint32_t used[CUCKOO_FIXED_STRIPES], uint64_t copying)
 {
@@ -276,7 +273,6 @@ static uint64_t add_place(uint64_t digest, uint64_t place)
   return hash_spread(digest ^ place) + 1;
 }
 
-/* Makes a root of a mapped filter lead to its segment. */
 static bool adopt_place(struct load *l, uint64_t root, uint64_t place)
 {
   const struct generation *generation = newest(l);
@@ -409,7 +405,6 @@ static void release_all(struct load *l)
     tamis__memory_release(&l->r->allocator, l->memory.block, l->memory.bytes);
 }
 
-/* Restores the numbers of splits and joins. */
 static int restore_growths(struct cuckoo *c, const struct saved_head *saved)
 {
   uint64_t splits = saved->geometry[SAVED_SPLITS], joins = saved->geometry[SAVED_JOINS];

@@ -23,15 +23,15 @@
  *     at this read.  So the miss takes effect at the read of A.
  *
  *         One case remains: another call bumped the version before the look-up first read it, but
- *         took a match E out of B only after the read of A.  If the call is a move, the copy of E
- *         was in A before the bump, and the look-up finds the copy.  If it is a fold, an entry
- *         equal to E stays in A or B, and the argument applies to that entry.  If it is a remove,
- *         it has held the stripes of both buckets since the bump.  So only a plain add in a fixed
- *         filter ([O] in insert.c) can write a match to A or B after the look-up has read the
- *         bucket.  Without such an add, the miss takes effect when the remove clears the lane in B.
- *         With such adds, the remove takes effect just before the first of them, and the miss
- *         between the remove and this add.  Earlier look-ups find E and take effect before the
- *         remove; later ones find the added entry.
+ *         took a match E out of B only after the read of A.
+ *         - A move: the copy of E was in A before the bump, and the look-up finds the copy.
+ *         - A fold: an entry equal to E stays in A or B, and the argument applies to that entry.
+ *         - A remove: it has held the stripes of both buckets since the bump.  So only a plain add
+ *           in a fixed filter ([O] in insert.c) can write a match to A or B after the look-up has
+ *           read the bucket.  Without such an add, the miss takes effect when the remove clears the
+ *           lane in B.  With such adds, the remove takes effect just before the first of them, and
+ *           the miss between the remove and this add.  Earlier look-ups find E and take effect
+ *           before the remove; later ones find the added entry.
  *
  *     Miss with several generations: the look-up searches the older generations first, and then the
  *     newest one, as described above.  After that, it reads the words and versions of the older
@@ -45,21 +45,19 @@
  *     Segments that have left: the general path compares the word of the root and the entry of its
  *     array with their earlier values.  While these are the same, no thread can find the segments
  *     that replace a marked segment, so its contents are still valid.  (If look-ups relied on the
- *     mark instead, they would have to wait after the mark until the writer changes the directory.
- *     Another segment cannot appear at the same address, because the memory is not used again while
- *     the look-up is a reader.)  If a root has no segment in an older generation, it never gets one
- *     (create_segment_locked()).  In the newest generation, the general path compares the word of
- *     such a root, too.
+ *     mark instead, they would have to wait until the writer changes the directory.  Another
+ *     segment cannot appear at the same address while the look-up is a reader.)  If a root has no
+ *     segment in an older generation, it never gets one (create_segment_locked()).  In the newest
+ *     generation, the general path compares the word of such a root, too.
  *
  *     The *straight path* (lookup_fast.c) searches the first generation, and then reads the number
- *     of generations.  If this number is 1, a miss is final, even if the segment has left the
- *     directory.  There are three cases.  Without a segment, the miss takes effect when the look-up
- *     reads the root's word.  If the first version has no mark, the miss takes effect as above,
- *     because a later mark would make the versions differ.  If the first version has the mark, no
- *     writer changes the segment any more.  Then the miss takes effect at the read of A or, if the
- *     segment left the directory before, when it left.  If the number is not 1, the general path
- *     looks the key up again: the filter may have opened its second generation after the call had
- *     chosen the straight path.
+ *     of generations.  If this number is not 1, the general path looks the key up again.  If it is
+ *     1, a miss is final, even if the segment has left the directory:
+ *     - Without a segment, the miss takes effect when the look-up reads the root's word.
+ *     - If the first version has no mark, the miss takes effect as above, because a later mark
+ *       would make the versions differ.
+ *     - If the first version has the mark, no writer changes the segment any more.  Then the miss
+ *       takes effect at the read of A or, if the segment left the directory before, when it left.
  *
  * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane.
  *     stripe.h says why look-ups then find the entry.  Splits and joins fill new segments before
@@ -69,8 +67,6 @@
 
 #include "base/compiler.h"
 #include "cuckoo/pair.h"
-
-/* ---- older generations ---- */
 
 /* The addresses of a key's buckets and stripes in an older generation. */
 struct older_places {
@@ -105,8 +101,8 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
 }
 
 /* Whether the words and versions are unchanged since the observation.  They nearly always are, so
- * there is no branch between the comparisons.  (The lower stripe's version is read by
- * version_before(), whose memory order lets the caller see the mark of a segment that has left.) */
+ * there is no branch between the comparisons.  (version_before() reads the lower stripe's version:
+ * its memory order lets the caller see the mark of a segment that has left.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->key.lower) ^ seen->lower;
@@ -117,10 +113,8 @@ FORCE_INLINE bool observation_holds(const struct older_places *at, const struct 
   return changed == 0;
 }
 
-/* ---- any number of generations ---- */
-
-/* Searches all generations.  The newest has the most keys and may be large, so its memory is
- * prefetched first and read last.  A hit is final.  A miss is final if *sure is true. */
+/* Searches all generations.  A hit is final.  A miss is final if *sure is true.  The newest
+ * generation may be large, so its memory is prefetched first and read last. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
@@ -187,7 +181,6 @@ void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
   tamis__mix_and_prefetch(const_cuckoo_of(f), &hash, 1, mixed, false);
 }
 
-/* Prefetches the memory of a group of keys, and then looks them up one by one. */
 size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                        bool *found)
 {

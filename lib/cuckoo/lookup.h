@@ -14,8 +14,6 @@ enum { READER_BATCH = SMALL(512, 24) };
 /* Repeats a look-up whose miss was not final, and counts a retry. */
 bool tamis__contains_again(const struct cuckoo *c, uint64_t hash);
 
-/* ---- the bucket pair in the newest generation ---- */
-
 /* The addresses that a look-up reads, which may be prefetched. */
 struct lookup {
   const struct stripe *stripe; /* the upper bucket's stripe; NULL: the root has no segment */

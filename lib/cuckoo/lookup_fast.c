@@ -4,7 +4,7 @@
  *
  * These look-ups are the *straight path*, for the usual case: one generation, a registered reader,
  * and no entry that moves meanwhile.  They leave all other cases to lookup.c, which explains why
- * the answers are the same. docs/reference/performance.md says how much faster they are.
+ * the answers are the same.
  */
 #include "cuckoo/lookup.h"
 
@@ -130,8 +130,8 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 
 /* Finishes look-ups that prepare_group() prepared FILTER_AHEAD keys earlier.  Since then, a segment
  * may have left the directory, or a root may have got its first segment.  Then an answer from the
- * old state could be older than the answer for the previous key, as if the look-ups took effect in
- * the wrong order.  So such a key (result.stale) is looked up again. */
+ * old state could be older than the answer for the previous key.  So such a key (result.stale) is
+ * looked up again. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
@@ -227,7 +227,7 @@ VECTOR_CODE static NEVER_INLINE size_t contains_by_vectors(const struct cuckoo *
 #endif
 
 /* A few keys take less time without vectors.  The misses are final if there is still one generation
- * after the last look-up.  Otherwise the general path looks all keys up again. */
+ * after the last look-up; otherwise the general path looks all keys up again. */
 FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                            bool *found, bool growable)
 {

@@ -7,8 +7,6 @@
 
 #include "cuckoo/table.h"
 
-/* ---- blocks ---- */
-
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
  * TAMIS_ENOMEM.  If memory is refused, releases retired memory and tries once more. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
@@ -26,10 +24,8 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, uint64_t s
 /* Releases a block, which may be NULL. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 
-/* Whether max_bytes allows `size` more bytes now. */
+/* Whether max_bytes allows `size` more bytes: now, or perhaps after a release of retired memory. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
-
-/* Whether max_bytes allows `size` more bytes, perhaps after a release of retired memory. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 /* ---- segments, in slabs if the filter is large: slabs.c ---- */
@@ -37,7 +33,6 @@ bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 /* The bytes of the heads of all slabs that a first generation is planned to fill. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
-/* Initialises the slabs of a generation that has no segments yet. */
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
 void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 

@@ -2,10 +2,10 @@
  *
  * Layer 2: the operations of a cuckoo filter.  They take hashes that are not mixed.
  *
- * Some are for one *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
- * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
- * filter that opens a second generation gets the operations of `any`.  A call that has just
- * read the pointer to the old operations runs one of them, which then takes the general path.
+ * Filters of the *sorts* `growable` and `fixed` have one generation, which needs one hash of a key.
+ * Functions of the sort `any` work on all filters.  A filter that opens a second generation gets
+ * the operations of `any`.  A call that has just read the pointer to the old operations runs one of
+ * them, which then takes the general path.
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
@@ -32,14 +32,11 @@ CUCKOO_OPERATIONS(fixed)
 
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash);
 
-/* contains_each() for the sorts `growable` and `fixed`: see each.c. */
 size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
                                             struct wanted *wanted, bool *found);
 size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
                                          struct wanted *wanted, bool *found);
 
-/* The operations of the general path, which work on every filter.  A filter uses them if it has
- * several generations, or if its first generation needs two hashes of a key. */
 extern const struct filter_operations tamis__cuckoo_any;
 
 /* Removes one copy of a key with this mixed hash. */

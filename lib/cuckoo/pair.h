@@ -9,8 +9,8 @@
 
 /* ---- one bucket pair ---- */
 
-/* Takes the stripes of a pair.  If the segment has left the directory, releases them and
- * returns false.  Then the caller must not touch the segment again. */
+/* Takes the stripes of a pair.  Returns false, without a stripe, if the segment has left the
+ * directory.  Then the caller must not touch the segment again. */
 FORCE_INLINE bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   if (!segment_lock(g, pair->segment, pair->lower, pair->upper))
@@ -58,8 +58,7 @@ struct best_match {
 };
 
 /* Finds the best match among the entries that have at least this age.  If `any`, stops at the first
- * match.  `g` is the geometry of the pair's segment, or a copy with constant members.  Which bucket
- * has the match is random, so there is no branch between the buckets. */
+ * match.  `g` is the geometry of the pair's segment, or a copy with constant members. */
 FORCE_INLINE struct best_match match_pair_with(const struct bucket_pair *pair,
                                                const struct cuckoo_geometry *g, unsigned least_age,
                                                bool any)
@@ -129,8 +128,8 @@ struct free_place {
 };
 
 /* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
- * Lanes fill from the lowest up, so this is the bucket whose first free lane is lower.  Both
- * buckets are equally likely, so the code has no branch.  The caller must have seen a free lane. */
+ * Lanes fill from the lowest up, so this is the bucket whose first free lane is lower.  The caller
+ * must have seen a free lane. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {
@@ -146,7 +145,7 @@ FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
 
 /* Writes the entry.  In a growable filter, the caller must hold the bucket's stripe, and know that
  * the bucket has not changed since choose_place().  In a fixed filter, the caller need not hold the
- * stripe, and the function returns false if the bucket has changed. */
+ * stripe; if the bucket has changed, the function returns false. */
 FORCE_INLINE bool write_entry(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                               struct free_place place)
 {

@@ -35,9 +35,6 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
   w->totals[TOTAL_COPIES] += to.copies;
 }
 
-/* ---- segments ---- */
-
-/* Saves a segment of a growable filter. */
 static void save_block(struct saved_writer *w, const struct snapshot_piece *piece)
 {
   tamis__image_block(w, SAVED_SEGMENT,

@@ -20,7 +20,7 @@ enum {
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
   /* A segment of a growable filter.  Meanings: generation, plus depth × 2^32; first directory
    * index; `copying` (segment.h); lanes in use.  Payload: the words.  Blocks of counts follow,
-   * which have the first directory index as the number of their table. */
+   * whose table has the first directory index as its number. */
   SAVED_SEGMENT,
   /* Payload: hashes of keys that a load must remove from the filter. */
   SAVED_REMOVED,

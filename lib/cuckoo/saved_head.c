@@ -4,7 +4,7 @@
  */
 #include "cuckoo/save.h"
 
-#include "cuckoo/create.h"
+#include "cuckoo/cuckoo.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"

@@ -15,8 +15,8 @@ struct saved_reader;
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
-/* Checks a segment's words.  Sets used[i] to stripe i's number of lanes in use.  Returns false if
- * an entry is invalid, or older than `most_age`. */
+/* Sets used[i] to stripe i's number of lanes in use.  Returns false if an entry is invalid, or
+ * older than `most_age`. */
 bool tamis__check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned most_age,
                         uint32_t used[CUCKOO_FIXED_STRIPES]);
 
@@ -46,10 +46,11 @@ bool tamis__retired_in_use(const struct retired *block);
  * The holder of a stripe may be in the user's allocator for any length of time.  A call that waited
  * in its read section for the stripe would delay grace periods.  So the call increments
  * segment->waiting, leaves its read section to wait, and enters it again when it has the stripe.
- * The segment is not released until the call decrements segment->waiting.  A segment cannot leave
- * the directory while a call holds one of its stripes, as its remover must hold them all.  So a
- * call that has its stripes may also leave its read section to allocate memory.  Whenever a call
- * leaves its read section, it must not use other segments that it found before. */
+ * The segment is not released until the call decrements segment->waiting.
+ *
+ * A segment cannot leave the directory while a call holds one of its stripes, as its remover must
+ * hold them all.  So a call that has its stripes may also leave its read section to allocate
+ * memory.  After that, it must not use other segments that it found before. */
 
 /* Waits for a lock and takes it.  If the caller is `inside` a read section, leaves it meanwhile. */
 void tamis__wait_outside(struct lock *lock, bool inside);
@@ -64,8 +65,8 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
 /* ---- duplicate counts ----
  *
  * The caller must hold the stripes of the buckets, unless the segment is not published.  If the
- * caller is in a read section (`inside`), these functions leave it to change a count that needs
- * memory.  If memory is refused, they change nothing and return
+ * caller is `inside` a read section, these functions leave it to change a count that needs memory.
+ * If memory is refused, they change nothing and return
  *   TAMIS_EFULL   max_bytes is reached
  *   TAMIS_ENOMEM  the allocator refuses */
 
@@ -88,10 +89,9 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
 
-/* The number of bytes of a copy of all counts.  The caller must not hold duplicates_lock. */
+/* The bytes of a copy of all counts.  The caller must not hold duplicates_lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
-/* Returns the count of copies of a lane. */
 static inline uint64_t segment_copies(const struct segment *segment, struct lane lane)
 {
   return plane_get(&segment->duplicates, lane.bucket, lane.lane);
@@ -110,8 +110,8 @@ static inline uint64_t segment_copies(const struct segment *segment, struct lane
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                  uint64_t lower, uint64_t upper, bool inside);
 
-/* Calls tamis__evict() for a pair of a published segment.  Sets *no_path to true if it returns
- * TAMIS_ABSENT, otherwise to false.  Returns RETRY or, if memory was refused, the error. */
+/* Calls tamis__evict() for a pair of a published segment.  Sets *no_path to whether it returns
+ * TAMIS_ABSENT.  Returns RETRY or, if memory was refused, the error. */
 static inline int evict_for(struct cuckoo *c, const struct bucket_pair *pair, bool *no_path)
 {
   int evicted = tamis__evict(c, pair->geometry, pair->segment, pair->lower, pair->upper, true);
@@ -127,23 +127,22 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
  *
  * A copy of a key takes a lane while fewer than max_lanes_per_key() lanes match the key.  So if few
  * keys are added twice, counts take no memory, and a new key that another key's entry matches gets
- * its own lane.  If many keys are added twice, their copies fill the segment.  Then the segment is
- * folded: all equal entries of a bucket pair become one entry with a count.  From then on this
- * segment counts each copy at once, and so do the segments that replace it in splits and joins.
- */
+ * its own lane.  If the copies of many keys fill the segment, the segment is folded: all equal
+ * entries of a bucket pair become one entry with a count.  From then on this segment counts each
+ * copy at once, and so do the segments that replace it in splits and joins. */
 
 /* A flag in segment->copying: the segment counts copies.  The other bits of `copying` are the
  * approximate number of lanes that copies have taken. */
 enum { COUNTS_COPIES = 1 << 30 };
 
-/* Returns true if the segment counts copies.  (Relaxed: it does no harm if a copy takes a lane.) */
+/* Whether the segment counts copies.  (Relaxed: it does no harm if a copy takes a lane.) */
 static inline bool segment_counts_copies(const struct segment *segment)
 {
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
 }
 
-/* Makes a segment count copies.  Called before a fold, and after a search has found no lane for a
- * copy, so that later copies need no search. */
+/* Makes a segment count copies: before a fold, and after a search has found no lane for a copy, so
+ * that later copies need no search. */
 static inline void segment_start_counting(struct segment *segment)
 {
   atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
@@ -155,7 +154,7 @@ static inline bool segment_may_fold(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) != COUNTS_COPIES;
 }
 
-/* Returns true if new segments count copies.  (Relaxed, as in segment_counts_copies().) */
+/* Whether new segments count copies.  (Relaxed, as in segment_counts_copies().) */
 static inline bool filter_counts_copies(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
@@ -168,11 +167,10 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
   return g->shape.lanes < 3 ? g->shape.lanes : 3;
 }
 
-/* Records that a copy has taken a lane. */
 void tamis__note_copy_in_lane(struct segment *segment);
 
-/* Returns true if the segment should be folded, not split: copies take more lanes than false
- * positives would.  (Otherwise a few copies could split all segments, which fill up together.) */
+/* Whether the segment should be folded, not split: copies take more lanes than false positives
+ * would.  (Otherwise a few copies could split all segments, which fill up together.) */
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
 /* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused; a later

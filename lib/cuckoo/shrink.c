@@ -17,8 +17,6 @@ enum { SMALL_LANES = SMALL(1024, 64) }; /* a segment with fewer lanes is small *
 
 enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any filter may have */
 
-/* ---- joining two segments ---- */
-
 struct siblings {
   struct directory_range range; /* the indices of both segments */
   struct segment *child[2];
@@ -92,8 +90,6 @@ static bool join_locked(struct change *change, unsigned depth)
   return copied;
 }
 
-/* ---- dropping an empty segment ---- */
-
 /* Whether empty segments of a generation may leave the directory.  In a filter's only generation,
  * they stay. */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
@@ -118,8 +114,6 @@ static void drop_locked(struct change *change, struct segment *segment)
   if (empty)
     atomic_fetch_sub_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic */
 }
-
-/* ---- halving an array ---- */
 
 /* Whether the array has a segment that is too deep for an array of half the size. */
 static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
@@ -147,8 +141,6 @@ static bool halve_locked(struct change *change)
   tamis__change_root(change, directory_value_of_array(smaller, bits - 1));
   return true;
 }
-
-/* ---- shrinking a filter ---- */
 
 /* Whether the segment of an index, with the directory entry `value`, might join or be dropped.
  * Reads each stripe's number of entries without locks, and ignores one entry of each stripe, which

@@ -13,25 +13,23 @@
  *
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *
- * Memory while a filter grows: at most one slab has free slots, because a slab is allocated only
- * when no slab has a free slot.  A slab is a small part of the filter, because only a filter at
- * least as large as MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
- * fill at least MIN_SLABS_PLANNED slabs allocates slabs from the beginning, as long as a whole slab
- * fits within the planned bytes.  So its segments and slabs take exactly the promised bytes.  Small
- * filters have no slabs.  Generations with fewer segments than a slab has slots have none either.
+ * While a filter grows, at most one slab has free slots.  A slab is a small part of the filter,
+ * because only a filter at least as large as MIN_SLABS_GROWN slabs allocates slabs.  A first
+ * generation that is planned to fill at least MIN_SLABS_PLANNED slabs allocates slabs from the
+ * beginning, as long as a whole slab fits within the planned bytes.  So its segments and slabs take
+ * exactly the promised bytes.  Generations with fewer segments than a slab has slots have no slabs.
  *
- * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
- * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
- * Joins thus fill the old slabs with new segments, and the newer slabs become empty.  Keys are
- * spread evenly, so all segments of one depth join at about the same time.  After these joins,
- * nearly all of the newer half of the slabs have been released.  Until then the filter takes at
- * most as much memory as before.  The list of slabs with free slots is only nearly sorted by age:
- * the search for a slab's place in the list begins at the oldest slab, and ends after
- * MAX_LIST_STEPS steps.  Old slabs fill up again at once, so the list has few of them.
+ * While a filter shrinks, slots become free in all slabs, but a slab is released only when all its
+ * slots are free.  So an allocation takes a slot from the oldest slab that has a free one.  Joins
+ * thus fill the old slabs with new segments, and the newer slabs become empty.  Keys are spread
+ * evenly, so all segments of one depth join at about the same time.  After these joins, nearly all
+ * of the newer half of the slabs have been released.  The list of slabs with free slots is only
+ * nearly sorted by age: the search for a slab's place in the list begins at the oldest slab, and
+ * ends after MAX_LIST_STEPS steps.
  *
- * Memory at a limit: a segment for which no slab can be allocated gets a separate block, as in a
- * small filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has
- * as many segments as it would have without slabs, less the number of free slots.
+ * At a limit, a segment for which no slab can be allocated gets a separate block, as in a small
+ * filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has as many
+ * segments as it would have without slabs, less the number of free slots.
  */
 #include "cuckoo/memory.h"
 
@@ -57,7 +55,7 @@ static uint64_t slab_bytes(const struct slabs *slabs)
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
-/* Counts only the heads of full slabs: segments that would not fill a slab have separate blocks. */
+/* Counts only full slabs: other segments have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   uint64_t slabs = g->shape.ages ? cuckoo_roots(g) / slots_of(g) : 0;
@@ -114,16 +112,16 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
 
 /* ---- slots ---- */
 
-/* Whether the memory of new slabs is zeroed.  Pages of the system are zeroed, and so are blocks of
- * some allocators.  In other slabs, a call zeroes only the slot that it takes: zeroing all slots
- * would take too long for one call. */
+/* Whether the memory of new slabs is zeroed, as pages of the system are, and blocks of some
+ * allocators.  In other slabs, a call zeroes only the slot that it takes: zeroing all slots would
+ * take too long for one call. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
 }
 
-/* Takes a slot of a slab in the list.  If the list is empty, `new` becomes its first slab.
- * Otherwise another thread has freed a slot, and `new` is released.  `new` may be NULL. */
+/* Takes a slot of a slab in the list.  `new` may be NULL.  If the list is empty, `new` becomes its
+ * first slab.  Otherwise another thread has freed a slot, and `new` is released. */
 static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new)
 {
   struct retired *slot = NULL;
@@ -174,8 +172,8 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* Whether the filter may allocate a slab.  (Not for a generation that has become smaller than a
- * slab, because most slots would stay free.) */
+/* Whether the filter may allocate a slab.  (A generation that has become smaller than a slab may
+ * not: most slots would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
@@ -217,8 +215,8 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
   return segment ? segment : take_slot_in_turn(c, generation);
 }
 
-/* Returns the filter's home, which is zeroed, if the first generation has no segment yet; otherwise
- * NULL.  (The load is relaxed: the filter is not shared yet, or a growth stripe is held.) */
+/* The filter's home, which is zeroed, if the first generation has no segment yet; otherwise NULL.
+ * (The load is relaxed: the filter is not shared yet, or a growth stripe is held.) */
 static struct segment *take_home(const struct cuckoo *c, const struct generation *generation)
 {
   bool first = generation == &c->first &&

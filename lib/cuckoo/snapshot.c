@@ -77,8 +77,6 @@
 
 #include <string.h>
 
-/* ---- which keys a snapshot has copied, and which are final ---- */
-
 /* The snapshot has copied all directory indices of this generation below the returned index. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
@@ -265,8 +263,8 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   lock_release(&c->snapshots_lock);
 }
 
-/* Copies a segment's words to *piece, without the counts.  Meanwhile other calls may change only the
- * segment's counts and, in a fixed filter, may fill free lanes by plain adds. */
+/* Copies a segment's words to *piece, without the counts.  Meanwhile other calls may change only
+ * the segment's counts and, in a fixed filter, may fill free lanes by plain adds. */
 static void copy_words(const struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                        const struct segment *segment, uint64_t index, struct snapshot_piece *piece)
 {
@@ -389,8 +387,6 @@ static void leave_final_out(const struct cuckoo_snapshot *s, struct snapshot_pie
       }
   }
 }
-
-/* ---- pieces of a snapshot ---- */
 
 /* Enters the next generation.  Returns false if no generation is left. */
 static bool enter_next_generation(struct cuckoo_snapshot *s)

@@ -10,8 +10,8 @@
  *      ... record the keys of tamis__snapshot_removed(), perhaps also after a piece
  *    tamis__snapshot_end(&s);
  *
- * The contents of the snapshot are those of all pieces, less one copy of each recorded key.  No
- * lock is held between the calls, so the thread may do anything between them.
+ * The contents of the snapshot are those of all pieces, less one copy of each recorded key.  The
+ * thread holds no lock between the calls.
  */
 #ifndef TAMIS_LIB_CUCKOO_SNAPSHOT_H
 #define TAMIS_LIB_CUCKOO_SNAPSHOT_H
@@ -26,8 +26,8 @@ struct snapshot_note {
   uint64_t hash; /* the mixed hash of the key */
 };
 
-/* A segment as it was at one moment.  A root without segments has no pieces.  The pieces of a root
- * with segments cover all its directory indices, in order and without gaps. */
+/* A segment as it was at one moment.  The pieces of a root cover all its directory indices, in
+ * order and without gaps; a root without segments has no pieces. */
 struct snapshot_piece {
   const struct generation *generation;
   const struct cuckoo_geometry *geometry; /* the segment's geometry */
@@ -41,7 +41,6 @@ struct snapshot_piece {
   uint32_t used[CUCKOO_FIXED_STRIPES]; /* the number of lanes in use of each stripe */
 };
 
-/* A block of memory, and its size. */
 struct snapshot_block {
   void *at;
   uint64_t bytes;
@@ -73,8 +72,8 @@ void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 /* Sets *piece to the next piece; returns TAMIS_OK, TAMIS_ABSENT after the last, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* Returns the notes that no earlier call has returned.  Before the last piece, returns NULL if
- * there are fewer than SNAPSHOT_MANY_NOTES.  The caller must release the list. */
+/* Returns the notes that no earlier call has returned, or NULL while there are fewer than
+ * SNAPSHOT_MANY_NOTES and pieces are left.  The caller must release the list. */
 struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s);
 void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes);
 
@@ -90,8 +89,8 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
  * The caller must hold a stripe of the key's bucket pair in `generation`, and have checked under it
  * that the segment has not left.  For a join, it must hold all stripes of both segments. */
 
-/* Whether any snapshot is being taken.  A relaxed load is enough, as a snapshot enters c->snapshots
- * before it takes the stripes of a segment.  A caller that takes a stripe after the snapshot has
+/* Whether any snapshot is being taken.  A relaxed load is enough: a snapshot enters c->snapshots
+ * before it takes the stripes of a segment, so a caller that takes a stripe after the snapshot has
  * copied the segment sees the snapshot.  Until then, the snapshot needs nothing from the caller. */
 static inline bool has_snapshots(const struct cuckoo *c)
 {
@@ -103,8 +102,8 @@ static inline bool has_snapshots(const struct cuckoo *c)
 bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash, struct snapshot_note **notes);
 
-/* Allocates one more note, outside of the caller's read section.  The caller must not hold
- * a lock.  If memory is refused, the snapshots fail, but the remove does not. */
+/* Allocates one more note, outside of the caller's read section.  The caller must not hold a lock.
+ * If memory is refused, the snapshots fail, but the remove does not. */
 void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
 /* Whether the snapshots let a writer add to a segment of an older generation, or join two segments.

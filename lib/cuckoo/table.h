@@ -6,31 +6,7 @@
  *                      generation 1 ──► directory      ├ stripes (lock, version)
  *                                                      └ duplicate counts
  *
- * The files of this folder, each of which includes only those above it:
- *
- *    bucket.h      layer 0: a bucket, which is the value of one word
- *    geometry.*    layer 0: sizes; the root, buckets and fingerprint of a hash
- *    table.h       the structures
- *    directory.h   finds the segment for a root and a fingerprint, and a key's bucket pair
- *    memory.*      allocates the filter's memory within max_bytes; slabs.c: memory for segments
- *    segment.*     creates, destroys and retires segments; changes their duplicate counts
- *    generation.*  creates, opens and destroys generations
- *    evict.c       makes room in a segment by moving entries
- *    fold.c        makes room in a segment by counting copies
- *    fill.c        fills the new segments of a split or a join
- *    snapshot.*    copies the segments of a filter in use one by one
- *    growth.*      splits segments and opens generations; shrink.c: joins and drops segments
- *    pair.*        locks a key's bucket pairs, and finds the best match there
- *    lookup.*      contains; lookup_fast.c: a faster contains for one generation
- *    vectors.h     batches of contains, with vector instructions
- *    copies.*      count: the number of copies of a key
- *    insert.*      add and unique add
- *    remove.*      remove
- *    unite_plan.*  decides whether two filters have a union, and what it adds to the rate
- *    unite.*       union with another filter
- *    create.*      creates and destroys filters
- *    saved_head.c, save.*, load.c  save, load and map filters
- *    cuckoo.*      the cuckoo filter as a kind of filter: its sizes, creation and statistics
+ * `script/map files` prints the purpose of each file of this folder.
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
 #define TAMIS_LIB_CUCKOO_TABLE_H
@@ -46,39 +22,39 @@
 #include "cuckoo/geometry.h"
 #include "table/plane.h"
 
-/* The stripes and the buckets of a segment follow this struct in memory.  After the segment is
+/* The stripes and then the buckets of a segment follow this struct in memory.  After the segment is
  * published, only `retired`, the lock and the atomic members change. */
 struct segment {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
   uint8_t depth;   /* the number of splits between the root's first segment and this one */
   bool class;      /* the class (0 or 1) of all its keys; unused before the uneven split */
-  fullness_vacated vacated; /* base/fullness.h describes `vacated` and `fullness` */
+  fullness_vacated vacated; /* see base/fullness.h, for this member and the next one */
   fullness fullness;
-  plane duplicates; /* the duplicate counts; changed under duplicates_lock */
+  plane duplicates; /* the duplicate counts */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
-   * change or a copy of them, and while memory for them is allocated.  A split or a join reads them
-   * under all stripes of the segment instead. */
+   * change or a copy of them, and while memory for them is allocated.  (A split or a join reads the
+   * counts under all stripes of the segment instead.) */
   _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
-  _Atomic uint32_t copying; /* how many lanes copies of keys have taken, and a flag: segment.h */
+  _Atomic uint32_t copying; /* the number of lanes taken by copies of keys, and a flag: segment.h */
   _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */
-  struct slab *slab;        /* NULL: the segment has no slot in a slab */
+  struct slab *slab;        /* NULL: the segment is not in a slab */
 };
 
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
-/* The value of a directory entry: a segment's address, a multiple of 16, plus its depth, so that
- * readers know the depth without reading the segment.  A root's word may instead hold the address
- * of an array of 2 × 2^k entries, plus k (directory.h), or NULL if the root has no segment. */
+/* The value of a directory entry: a segment's address, a multiple of 16, plus the segment's depth.
+ * A root's word may instead hold the address of an array of 2 × 2^k entries, plus k (directory.h),
+ * or NULL if the root has no segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
 enum { DIRECTORY_ENTRY_BYTES = 8 }; /* on every machine, whatever the width of a pointer */
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES is the number of lanes in use, and DUPLICATES the number of counted copies.  The other
- * counters are statistics of the whole filter, in the first generation only (cuckoo_note()). */
+/* ENTRIES counts the lanes in use, and DUPLICATES the counted copies, of each generation.  The
+ * other counters are statistics of the whole filter, in the first generation only. */
 enum generation_counter {
   ENTRIES,
   DUPLICATES,
@@ -94,14 +70,14 @@ struct slab {
   /* This slab's neighbours in the list of slabs that have a free slot. */
   _Alignas(64) struct slab *next;
   struct slab *previous;
-  struct slabs *of;     /* the slabs of the generation */
+  struct slabs *of;
   uint64_t number;      /* the number of slabs that were allocated before this one */
   struct retired *free; /* list of the slots that were given back */
   unsigned used;        /* the number of slots in use */
   unsigned touched;     /* the number of slots, from the first on, that were ever used */
 };
 
-/* The slabs of a generation. */
+/* The slabs of a generation: slabs.c. */
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
@@ -109,7 +85,7 @@ struct slabs {
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
   uint64_t allocated; /* the number of slabs that were ever allocated */
-  /* The members from here on do not change after the first segment is created. */
+  /* The members below do not change after the first segment is created. */
   uint64_t slot_bytes;  /* the bytes of a segment */
   unsigned slots;       /* the number of slots in a slab */
   uint32_t stripe_mask; /* the number of stripes of each segment, minus 1 */
@@ -118,14 +94,14 @@ struct slabs {
   uint64_t large; /* a filter beyond its plan allocates slabs only from this many bytes on */
 };
 
-/* The directory entries of a root that has split: see directory.h. */
+/* The directory entries of a root that has split: directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   uint64_t unused[2];                  /* padding: saved numbers include the struct's size */
   directory_entry entry[];
 };
 
-/* The size with which a block is retired shows what the block is.  A segment is retired with its
+/* The size with which a block is retired says what the block is: a segment is retired with its
  * size, which is even; an array is retired with its size plus RETIRED_ARRAY, which is odd. */
 enum { RETIRED_ARRAY = 1 };
 
@@ -140,14 +116,14 @@ struct generation {
   struct lock own_growth;
   uint8_t counter_mask; /* the number of shards, minus 1 */
   uint8_t number;       /* 0 for the first generation, 1 for the second, and so on */
-  /* The greatest depth that a split may give its children.  Some unions lower it (unite_plan.c). */
+  /* The greatest depth of a split's children.  Some unions lower this limit (unite_plan.c). */
   _Atomic uint8_t split_limit;
   bool has_slabs;
 };
 
 _Static_assert(sizeof(struct generation) == 88, "no byte is unused");
 
-/* The additional data of a mapped filter.  Look-ups read its segments in the file. */
+/* The additional data of a mapped filter, whose segments are in the file. */
 struct mapped {
   struct saved_mapping file;
   struct filter_operations operations;
@@ -156,8 +132,8 @@ struct mapped {
 /* The *growth* of a filter: what a growable filter needs from its first growth on.
  * tamis__growth_provide() creates it.  A filter with several roots has it from the start. */
 struct cuckoo_growth {
-  /* Generations are only appended.  If the filter has more than i generations, element i is
-   * complete.  Element 0 is unused, because the first generation is in struct cuckoo. */
+  /* If the filter has more than i generations, element i is complete and never changes.  Element 0
+   * is unused, because the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
     /* makes the union equally large on all machines, as WIDE does for a member */
@@ -172,7 +148,7 @@ struct cuckoo_growth {
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
    * while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
-  struct cuckoo_geometry after;    /* geometry of generation 0's segments after the uneven split */
+  struct cuckoo_geometry after;    /* of generation 0's segments after the uneven split */
   _Atomic uint64_t after_segments; /* the number of segments with this geometry */
   _Atomic uint64_t splits, joins;
   _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: calls may see the value late */
@@ -183,9 +159,8 @@ struct cuckoo_growth {
 };
 
 /* A server may keep a filter for each of a million users.  So a small filter is a single block
- * (create.c shows its parts), without the data that only growth needs.
- *
- * The *home* is the part of that block for the filter's first segment; no later segment uses it. */
+ * (create.c shows its parts), without the data that only growth needs.  The *home* is the part of
+ * that block for the filter's first segment; no later segment uses it. */
 struct cuckoo {
   struct tamis_filter head;
   uint64_t capacity;
@@ -198,13 +173,13 @@ struct cuckoo {
   };
   WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list; it changes under snapshots_lock */
   _Atomic unsigned generations;
-  fullness_rooms rooms; /* how often memory has become free: see base/fullness.h */
+  fullness_rooms rooms; /* how often memory has become free: base/fullness.h */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
   unsigned char cleared_bits; /* blocks of >= 2^cleared_bits bytes come zeroed; 0: no blocks do */
-  _Atomic bool counts_copies; /* new segments count copies: see segment.h */
+  _Atomic bool counts_copies; /* new segments count copies: segment.h */
   bool has_home;
   struct generation first; /* last, because data of the generation follow */
 };
@@ -221,7 +196,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
   return (const struct cuckoo *) f;
 }
 
-/* The growth, or NULL before tamis__growth_provide() has created it.
+/* The growth of a growable filter, or NULL before tamis__growth_provide() has created it.
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
  *   makes visible  the locks, lists and counters that tamis__growth_provide() has initialized
@@ -243,8 +218,8 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
   return c->growable ? NULL : c->mapped;
 }
 
-/* A member of the filter's struct cuckoo_growth, or 0 without this struct.  (Relaxed: none of these
- * members publishes other data.) */
+/* The value of an atomic member of the filter's struct cuckoo_growth, or 0 without this struct.
+ * (Relaxed: none of these members publishes other data.) */
 #define cuckoo_growth_figure(c, member)                               \
   __extension__({                                                     \
     const struct cuckoo_growth *of = cuckoo_has_growth(c);            \
@@ -277,7 +252,6 @@ static inline uint64_t cuckoo_after_segments(const struct generation *generation
              : cuckoo_growth_figure(generation_cuckoo(generation), after_segments);
 }
 
-/* The geometry of the segments that have this depth. */
 static inline const struct cuckoo_geometry *generation_geometry(const struct generation *generation,
                                                                 unsigned depth)
 {
@@ -340,15 +314,16 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The number of shards of a generation's counters, as if each root had only one segment, so that a
- * new generation is small.  A later generation has at most 16 shards, which take 1 KiB. */
+/* The number of shards of a generation's counters, for one segment at each root.  A later
+ * generation has at most 16 shards, which take 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
   unsigned shards = usual_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* A counter's value, or 0 while the sum of its shards is negative because the sum misses an add. */
+/* A counter's value, or 0 if the sum of its shards is negative because it misses a concurrent
+ * add. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -367,7 +342,7 @@ FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
                               (uint64_t) change);
 }
 
-/* Counts an event of the whole filter in a shared counter.  Only slow calls count events. */
+/* Counts an event of the whole filter.  Only slow calls count events. */
 static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
 {
   const struct counters counters = generation_counters(&c->first);
@@ -388,9 +363,7 @@ static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
     reader_leave(token);
 }
 
-/* ---- the home: the segment in the block of a small filter ---- */
-
-/* The home, or NULL if the filter has none. */
+/* The home: the memory of the first segment in a small filter's block; NULL if there is none. */
 static inline struct segment *cuckoo_home(const struct cuckoo *c)
 {
   return c->has_home ? (struct segment *) ((char *) c - cuckoo_home_bytes(&c->first.geometry))
@@ -419,9 +392,9 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 }
 
 /* Waits for a stripe that another thread holds, and takes it, as segment.h describes.  `inside`
- * says whether the caller is in a read section; in a growable filter it always is.  (The geometry
- * is not an argument, because the compiler could then keep no part of it in registers or as a
- * constant.)  Returns false, without the stripe, if the segment has left the directory. */
+ * says whether the caller is in a read section.  Returns false, without the stripe, if the segment
+ * has left the directory.  (The geometry is not an argument, because the compiler could then keep
+ * no part of it in registers or as a constant.) */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
 /* Wait in the same way for both stripes or, if the caller holds the first, for the second.  If they
@@ -463,7 +436,6 @@ FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct s
     stripe_unlock(stripe_of_bucket(g, segment, b));
 }
 
-/* The other bucket of an entry whose lane is in `bucket`. */
 static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
                                     uint64_t bucket, uint64_t entry)
 {
@@ -471,12 +443,8 @@ static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struc
          cuckoo_other_mask(g, cuckoo_fingerprint(g, entry, segment->prefix, segment->depth));
 }
 
-/* ---- lanes in use ----
- *
- * In a growable filter, each stripe counts the lanes in use of its buckets.  In a fixed filter,
- * stripes do not count, because plain adds hold no stripe. */
-
-/* Adds `change` to a stripe's number of lanes in use.  The caller must hold the stripe. */
+/* Adds `change` to a stripe's number of lanes in use.  The caller must hold the stripe.  (In a
+ * fixed filter, stripes do not count lanes, because plain adds hold no stripe.) */
 FORCE_INLINE void segment_use(const struct cuckoo_geometry *g, struct stripe *stripe,
                               int32_t change)
 {

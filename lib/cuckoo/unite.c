@@ -36,21 +36,18 @@
  * [B] One winner ([B] in insert.c).  The union writes an entry under both stripes of its pair.  A
  *     unique add of a key that the entry stands for holds the stripes of the key's pair in every
  *     generation that the add has seen.  So the add finds the entry, or has won before the union
- *     wrote it.  (If the union opened the entry's generation after the unique add read the number
- *     of generations, the add has won before the generation was opened.)
+ *     wrote the entry or opened its generation.
  *
  * [F] Duplicates ([F] in insert.c).  The union counts copies only with an entry that is a prefix of
  *     the incoming entry.  An entry that knows more bits might not match the key.
  *
  * Removes.  During the union, the snapshot notes the keys that are removed from the copied part of
- * `from`.  When all entries are there, the union removes these keys from `into`.  An earlier remove
- * might take the entry of another key y, and leave an entry that does not stand for y.
+ * `from`.  When all entries are there, the union removes these keys from `into`.  (An earlier
+ * remove might take the entry of another key y, and leave an entry that does not stand for y.)
  *
- * The union plans rate and room before it changes anything: see unite_plan.c.
- *
- * If the union meets a limit on the way, because of max_bytes or because other calls add keys
- * meanwhile, it ends early.  Then `into` has all its own entries, and some of the entries of
- * `from`, each with all its copies or with none.
+ * unite_plan.c plans rate and room before anything changes.  If the union meets a limit on the way,
+ * because of max_bytes or because other calls add keys meanwhile, it ends early.  Then `into` has
+ * all its own entries, and some of the entries of `from`, each with all its copies or with none.
  */
 #include "cuckoo/operations.h"
 #include "cuckoo/unite_plan.h"
@@ -101,9 +98,8 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
 
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
  * that the entry had in `from`; otherwise, or if that bucket is full, the emptier bucket.  Returns
- * a result.  If a plain add has filled the lane meanwhile, takes back the lane's count, which no
- * other call has read, and returns RETRY.  Here and in add_entry_locked(), the caller must hold the
- * stripes of the pair. */
+ * a result, or RETRY if a plain add has filled the lane meanwhile.  Here and in add_entry_locked(),
+ * the caller must hold the stripes of the pair. */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)
@@ -130,8 +126,8 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   return RETRY;
 }
 
-/* Writes an entry, or counts it as a copy.  `no_path` is true if no eviction can make room.
- * Returns a result, NO_ROOM or RETRY. */
+/* Writes an entry, or counts it as a copy.  `no_path`: no eviction can make room.  Returns a
+ * result, NO_ROOM or RETRY. */
 static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)
@@ -276,8 +272,6 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
     }
   return TAMIS_OK;
 }
-
-/* ---- the union ---- */
 
 /* Adds all entries, then removes from `into` the keys that calls have removed from `from`
  * meanwhile.  (After an error it removes none, because `into` may lack entries of these keys.) */

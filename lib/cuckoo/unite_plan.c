@@ -4,27 +4,28 @@
  *
  * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
  * present with probability 2^-S / R, where R is the number of roots of the first generation.  So a
- * filter keeps its rate if the sum of these probabilities for its entries is at most the rate.  The
- * plan of a generation assumes that keys are added one by one: the more keys there are, the more
- * its segments have split, and the more bits a new entry knows.  The *share* of n keys is the rate
- * that a plan allows for the first n keys (share_of()).  Two filters of n keys each may together
- * have twice the share of n keys, which is more than the share of 2n keys.  So the union adds what
- * its entries need beyond their share to the *excess* of `into`.  The planned rates of all
- * generations and the excess together never exceed the promised rate:
+ * filter keeps its rate if the sum of these probabilities for its entries is at most the rate.
+ *
+ * The plan of a generation assumes that keys are added one by one: the more keys there are, the
+ * more its segments have split, and the more bits a new entry knows.  The *share* of n keys is the
+ * rate that a plan allows for the first n keys (share_of()).  Two filters of n keys each may
+ * together have twice the share of n keys, which is more than the share of 2n keys.  So the union
+ * adds what its entries need beyond their share to the *excess* of `into`.  The planned rates of
+ * all generations and the excess together never exceed the promised rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess of these
  *    entries must fit into half of the rate that the plans of the generations leave.  If it does
  *    not, the union lowers the split limit of the newest generation, and so its planned rate.  If
- *    that is not enough, the union is refused: filters that have used up their rates have no union
- *    that keeps the rate.  At the end, the union corrects the excess for the entries it has added.
+ *    that is not enough, the union is refused.  At the end, the union corrects the excess for the
+ *    entries it has added.
  *
  * Room.  Entries that know too few bits for newer generations need room in older ones.  A census
  * counts the entries for each number of known bits.  The union is refused before it begins if the
- * older generations have too little room at their split limits.  (Two filters with full first
- * generations have no union: their entries know only enough bits for the first generation.)
+ * older generations have too little room at their split limits.  (So two filters with full first
+ * generations have no union.)
  *
- * Copies.  Adds count copies one by one.  But if two filters are united into each other in turn,
- * the copies multiply.  Before counts overflow, after some seventy unions, unions are refused.
+ * Copies.  If two filters are united into each other in turn, the copies multiply.  Before counts
+ * overflow, after some seventy unions, unions are refused.
  */
 #include "cuckoo/unite_plan.h"
 
@@ -80,8 +81,8 @@ static bool has_all_roots(const struct generation *generation)
 }
 
 /* The number of entries that a generation can take before the first segment is full, if all
- * segments have this depth.  (Segments get different numbers of keys.  After the uneven split, the
- * first segment to become full has the larger class.) */
+ * segments have this depth.  (After the uneven split, the first segment to become full has the
+ * larger class.) */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
   const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* part of all keys: 2 - sqrt(2) */
@@ -209,9 +210,8 @@ static int reserve_rate_locked(struct cuckoo *into, const struct cuckoo *from,
   atomic_store_explicit(&newest->split_limit, (uint8_t) (limit - plan->splits),
                         memory_order_relaxed);
   atomic_store_explicit(&cuckoo_growth(into)->united, true, memory_order_relaxed);
-  plan->former = cuckoo_growth_figure(into, excess);
-  plan->reserved = plan->former + plan->excess;
-  atomic_store_explicit(&cuckoo_growth(into)->excess, plan->reserved, memory_order_relaxed);
+  atomic_store_explicit(&cuckoo_growth(into)->excess,
+                        cuckoo_growth_figure(into, excess) + plan->excess, memory_order_relaxed);
   return TAMIS_OK;
 }
 
@@ -259,9 +259,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
 {
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
-  double excess = cuckoo_growth_figure(c, excess);
-  /* Takes back the reservation.  (plan->former is exact, but a difference may be rounded.) */
-  excess = excess == plan->reserved ? plan->former : excess - plan->excess;
+  double excess = cuckoo_growth_figure(c, excess) - plan->excess; /* takes back the reservation */
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);

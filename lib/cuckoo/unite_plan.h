@@ -9,8 +9,6 @@
 
 #include <math.h>
 
-/* ---- geometries ---- */
-
 static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *h)
 {
@@ -34,17 +32,14 @@ static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
   return cuckoo_same_geometry(to, from) || (bits < 64 ? bits : 64) >= cuckoo_least_bits(to);
 }
 
-/* ---- plans ---- */
-
 /* The number of a generation's entries, and the sum of the rates that they add. */
 struct survey {
   double entries, rate;
 };
 
 struct union_plan {
-  double excess;           /* the excess (unite_plan.c) that the union adds */
-  double former, reserved; /* the excess of `into`, before and after the union reserves `excess` */
-  double rate;             /* the rate of the generations that the union will open */
+  double excess; /* the excess (unite_plan.c) that the union adds, and has reserved */
+  double rate;   /* the rate of the generations that the union will open */
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
@@ -59,7 +54,7 @@ struct union_plan {
  *                       union could not keep the promised rate */
 int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
-/* After the union, replaces the reserved excess by the actual one. come[i] describes the entries
+/* After the union, replaces the reserved excess by the actual one.  come[i] describes the entries
  * that generation i received.  If `failed`, restores the split limit if the rate allows this. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);

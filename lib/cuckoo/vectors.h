@@ -33,7 +33,7 @@ static const struct {
   word value;
 } nothing;
 
-/* Computes cuckoo_other_mask() for eight keys. */
+/* cuckoo_other_mask() for eight keys. */
 VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
                                                   vector fingerprint)
 {

@@ -4,7 +4,7 @@
  */
 #include "cuckoo_unit.h"
 
-#include "cuckoo/create.h"
+#include "cuckoo/cuckoo.h"
 #include "cuckoo/segment.h"
 
 #include <malloc.h>
