@@ -28,14 +28,14 @@
  *   Order    what the call makes visible to other threads (C11 memory orders)
  *   Errors   every result that the call can return
  *
- * The library prints nothing, never aborts and never exits.  No call is async-signal-safe, or a
+ * The library prints nothing, and itself never aborts or exits.  No call is async-signal-safe, or a
  * cancellation point.  Only TAMIS_EIO gives errno a meaning.  Linux, 64-bit little-endian.
  *
  * Functions of yours that the library calls (of an allocator, to hash, to write or to read) must
  * return normally: they must not throw C++ exceptions, call longjmp(), or end the thread.
  *
  * After fork() the child has a private copy of every filter that processes do not share.  The child
- * may use it if no other thread was changing, saving, or counting copies in the filter at the fork.
+ * may use it if, at the fork, no other thread was in a call on the filter, except tamis_contains.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -63,16 +63,16 @@ typedef struct tamis_filter tamis_filter;
 
 /* ---- tamis_strerror: results, and the version ---- */
 
-/* Results.  Every call that can fail returns one of these as an int; failures are negative. */
+/* Results, as an int.  Failures are negative: nothing changed, unless the call says otherwise. */
 enum {
   TAMIS_OK = 0,            /* done; from add_unique: the key was new, and this call added it */
-  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed to be; nothing changed */
-  TAMIS_ABSENT = 2,        /* remove: no such key; includes: it lacks some; nothing changed */
-  TAMIS_EINVAL = -1,       /* an argument is outside its range; nothing changed */
-  TAMIS_ENOMEM = -2,       /* memory was refused; nothing changed */
-  TAMIS_EFULL = -3,        /* a limit is reached: capacity (without growth), max_bytes or another;
-                             nothing changed */
-  TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that; nothing changed */
+  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed to be */
+  TAMIS_ABSENT = 2,        /* remove: no such key; includes: it lacks some */
+  TAMIS_EINVAL = -1,       /* an argument is outside its range */
+  TAMIS_ENOMEM = -2,       /* memory was refused */
+  TAMIS_EFULL = -3,        /* a limit is reached: capacity (without growth), max_bytes, or another
+                             that the manual page of the call names */
+  TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that */
   TAMIS_EIO = -5,          /* a file or a function of yours failed; errno says why */
   TAMIS_ECORRUPT = -6      /* the data that was read is not a complete saved filter */
 };
@@ -89,8 +89,8 @@ TAMIS_API const char *tamis_version(void);
 
 typedef enum tamis_kind {
   TAMIS_BLOOM = 1,  /* without a window, add, add_unique and contains take no lock; with a window,
-                      only contains takes none */
-  TAMIS_CUCKOO = 2, /* also removes keys, and keeps its rate as it grows; contains is lock-free */
+                      only contains waits for none */
+  TAMIS_CUCKOO = 2, /* also removes keys, and keeps its rate as it grows */
   TAMIS_COUNTING_BLOOM = 3 /* also removes keys, by counters of four bits; add and contains are
                               lock-free.  A cuckoo filter, which takes a fraction of its memory,
                               is nearly always better (docs/use/counting.md) */
@@ -98,14 +98,14 @@ typedef enum tamis_kind {
 
 typedef enum tamis_layout {
   /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  With an
-   * fpp below about 6e-5, a key has two to five lines, which are accessed at the same time.  This
-   * layout takes up to a fifth more bits than classic. */
+   * fpp below 1e-4, a key may have two to five lines, which are accessed at the same time.  From
+   * 10^4 keys on, this layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* A key has two bits in each of several words: fewest bits, but more memory accesses. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key are in one 64-bit word, which a look-up reads and an add changes in one step.
-   * So all calls are wait-free until the filter grows.  This layout takes a fifth more bits than
-   * blocked at an fpp of 0.01, and more at lower rates. */
+   * So all calls with keys are wait-free until the filter grows.  This layout takes about a fifth
+   * more bits than blocked at an fpp of 0.01, and more at lower rates. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
@@ -134,7 +134,7 @@ typedef struct tamis_file_access {
 typedef struct tamis_options {
   size_t struct_size; /* sizeof (tamis_options) */
   tamis_kind kind;    /* default TAMIS_BLOOM */
-  /* Distinct keys expected, 1 to about 2^40; not rounded.  No default. */
+  /* Distinct keys (counting Bloom: copies) expected, at least 1; not rounded.  No default. */
   uint64_t capacity;
   /* False-positive probability with `capacity` keys, 0 < fpp < 1; default 0.01.  Filters keep fpp
    * on average over seeds.  Single small filters differ from the average, so small Bloom filters
@@ -185,7 +185,7 @@ typedef struct tamis_options {
  *   Threads  any      Blocks  never */
 TAMIS_API void tamis_options_init(tamis_options *options);
 
-/* Creates a filter.  On every error *out is NULL; tamis_options_check says what is wrong.
+/* Creates a filter.  On every error *out is NULL; tamis_options_check says which option is wrong.
  *   Threads  any      Blocks  only in the allocator, and in getrandom(2)
  *   Order    hand the pointer to other threads as you would any other (mutex, release store)
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an option is outside its range; TAMIS_EUNSUPPORTED: the kind,
@@ -199,8 +199,8 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
  *   Errors   as tamis_create, without TAMIS_ENOMEM; if there are several reasons, one of them */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
-/* Gets the options of a filter, with its secret seed.  From them tamis_create (for a shared cuckoo
- * filter, tamis_open_shared) makes an empty one that fits `f`.  `allocator` lives as long as `f`.
+/* Gets the options of a filter, with its secret seed.  From them tamis_create (for a cuckoo filter
+ * that is or was shared, tamis_open_shared) makes one that fits `f`.  `allocator` lives with `f`.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
 TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
@@ -227,28 +227,28 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  * Keys are byte strings; the empty string (len 0, key may be NULL) is a legal key.  Below, "invalid
  * arguments" means that f is NULL, or that key is NULL with len > 0.
  *
- * Each of the five calls also exists for a 64-bit hash, for callers that have the hash already.
- * Any 64-bit value is a legal hash.  tamis_add (f, key, len) does the same as tamis_add_hash (f,
- * tamis_hash (f, key, len)).
+ * Each of the five calls also exists for a 64-bit hash: tamis_add (f, key, len) does the same as
+ * tamis_add_hash (f, tamis_hash (f, key, len)).  Any 64-bit value is a legal hash.
  *
- * All five calls are linearizable: each takes effect at one instant between call and return. */
+ * All five calls are linearizable: each takes effect at one instant between call and return.  (But
+ * an add may make another key a false positive before the add takes effect.) */
 
 /* The hash of a key under the filter's seed and hash function; 0 for invalid arguments.
  *   Threads  any      Blocks  never */
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
-/* Adds a key.  Once the add has returned, every contains of that key that starts later is true.
- * If the key is present, the call adds a copy (Bloom: changes nothing; Bloom window: renews it).
+/* Adds a key, which every contains that starts later finds, until it is removed or forgotten.  If
+ * the key is present, the call adds a copy (Bloom: changes nothing; Bloom window: renews it).
  *   Threads  any      Order  sequentially consistent
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
- *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit; TAMIS_ENOMEM or TAMIS_EIO: no growth;
+ *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_EIO: only if shared;
  *            TAMIS_EUNSUPPORTED: the filter is mapped */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
-/* Adds a key and says whether the key was new.  Of all these calls with one key, exactly one
- * returns TAMIS_OK, however they overlap; none does if the key was a false positive, if a plain add
- * has added it, or if the filter is full.
+/* Adds a key and says whether the key was new.  Of all these calls with one key, however they
+ * overlap, exactly one returns TAMIS_OK until the key is removed or forgotten; none does if the key
+ * is a false positive, if a plain add or a union has added it, or if the calls fail.
  *   Threads  any      Blocks  as tamis_add (counting: for a lock), but only to add or renew a key
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the adds that made the key present
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
@@ -257,8 +257,8 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
 /* Says whether the key was added; also true for other keys, with the filter's false-positive
  * probability.  False for invalid arguments.
- *   Threads  any      Blocks  never for a writer.  A thread's first call on a growable
- *            cuckoo filter or window takes a lock, for a few steps
+ *   Threads  any      Blocks  never for a writer.  A thread's first call on a growable cuckoo
+ *            filter, or a window of several layers, takes a lock for a few steps
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
@@ -379,9 +379,9 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: the number of bytes that were filled. */
   size_t struct_size;
-  /* Bloom, and a Bloom window: distinct keys that adds found to be new.  Counting Bloom
-   * and cuckoo: adds minus removes, plus copies from unions; of a cuckoo window, the copies that it
-   * remembers. */
+  /* Bloom, and a Bloom window: distinct keys that adds found to be new, and keys from unions.
+   * Counting Bloom and cuckoo: adds minus removes, plus copies from unions; of a cuckoo window, the
+   * copies that it remembers. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -571,8 +571,8 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
                               tamis_filter **out);
 
 /* Maps a file that holds a Bloom filter, counting or not, or a cuckoo filter that does not grow.
- * Nothing can be added to or removed from a mapped filter; all other calls work.  The file must not
- * be changed as long as it is mapped.
+ * Nothing can be added to or removed from a mapped filter; all other calls work.  As long as the
+ * file is mapped, only calls on the shared filter in it, if it has one, may change it.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
  *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a cuckoo filter that grows or that
  *            processes share, or a window */

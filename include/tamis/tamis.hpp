@@ -6,7 +6,7 @@
  *     if (seen.add_unique(key))
  *       first_caller_with(key);
  *
- * All functions are inline, and have the names, arguments and contracts of the calls of tamis.h.
+ * All functions are inline, and keep the contracts of the calls of tamis.h that they make.
  *
  * A key is the bytes of one of these:
  *   Text     std::string, std::string_view and what converts to it, and the same of char8_t.  A
@@ -20,8 +20,8 @@
  *            signed char and unsigned char, std::int8_t and std::uint8_t, are integers here.
  *   Others   (nullptr, bool, enumerations, characters, fractions) do not compile without a cast.
  *
- * You choose how errors are reported: `add` throws tamis::error; `try_add`, the only form with
- * -fno-exceptions, returns a result of tamis.h.
+ * You choose how errors are reported: `add` throws tamis::error; `try_add` returns a result of
+ * tamis.h.  With -fno-exceptions there is only `try_add`.
  *
  * A filter belongs to one object, which can be moved while no other thread uses it, but not copied.
  * An empty object (default-constructed, moved from, released) answers as C calls with NULL do.
@@ -61,8 +61,8 @@ inline std::string_view version() noexcept
 }
 
 #if TAMIS_HPP_THROWS
-/* Calls without try_ throw an error.  code() is the result of the C call.  With TAMIS_EIO,
- * system_error() is the errno that says why, else 0.  what() has the path and the reason. */
+/* Thrown by filter(options), and by calls that also have a form with try_.  code() is the result of
+ * the C call; with TAMIS_EIO, system_error() is its errno, else 0.  what() has the reason. */
 class error : public std::runtime_error
 {
 public:
@@ -357,7 +357,7 @@ public:
     detail::checked(try_bytes(bytes));
     return bytes;
   }
-  /* The lowest rate that a filter with these options can have in this number of bytes. */
+  /* The lowest rate that a filter with these options can have in this number of bytes (to 1 %). */
   double fpp_within(std::uint64_t bytes) const
   {
     double fpp = 0;
@@ -627,8 +627,8 @@ public:
 
   /* ---- batches ----
    * `found`, `counts` and `results` have an element for each key, or none at all.  If they have
-   * fewer elements than there are keys, the calls do nothing: look-ups return 0, and adds
-   * TAMIS_EINVAL.  A batch may also be integers, each of which is a key. */
+   * fewer elements than there are keys, the calls do nothing: look-ups and counts return 0, and
+   * adds fail with TAMIS_EINVAL.  A batch may also be integers, each of which is a key. */
 
   template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
   std::size_t contains_many(const Keys &keys, span<bool> found = {}) const noexcept
@@ -706,7 +706,7 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
-  /* Each of the next calls tries all keys, and then throws if any key failed. */
+  /* If a key fails, each of the next calls still tries the keys after it, and then throws. */
   template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
   void add_many(const Keys &keys, span<int> results = {})
   {
@@ -748,7 +748,7 @@ public:
 
   /* ---- the whole filter ---- */
 
-  /* The figures of an empty object are all 0. */
+  /* The figures of an empty object are those of TAMIS_STATS_INIT. */
   tamis_stats stats() const noexcept
   {
     tamis_stats stats = TAMIS_STATS_INIT;
