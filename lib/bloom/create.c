@@ -178,6 +178,19 @@ static void *allocate_block(const tamis_allocator *from, const struct sizes *s)
                    : tamis__memory_allocate_dense(from, s->all_bytes);
 }
 
+/* Allocates the block of a filter whose words are in a block that ends at `end`.  A struct that began
+ * there would look like one with its words before it (sizes_of). */
+static void *allocate_block_apart(const tamis_allocator *from, const struct sizes *s,
+                                  const char *end)
+{
+  void *block = allocate_block(from, s);
+  if (!block || block != end)
+    return block;
+  void *other = allocate_block(from, s);
+  tamis__memory_release(from, block, s->all_bytes);
+  return other;
+}
+
 void tamis__bloom_destroy_layer(struct bloom *b)
 {
   const tamis_allocator from = *filter_allocator(&b->head);
@@ -315,7 +328,10 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
   struct sizes s = words ? words_apart(sizes_for(plan)) : sizes_for(plan);
   const struct bloom_calls *calls = tamis__bloom_calls(plan->geometry.shape);
   const struct filter_operations *operations = operations_for(head, plan, calls);
-  char *block = operations ? allocate_block(filter_allocator(head), &s) : NULL;
+  const tamis_allocator *from = filter_allocator(head);
+  char *block = !operations ? NULL
+                : words ? allocate_block_apart(from, &s, (char *) (words + plan->geometry.words))
+                        : allocate_block(from, &s);
   if (!block) {
     if (operations != &calls->alone)
       tamis__memory_release(filter_allocator(head), (void *) operations, sizeof *operations);
