@@ -301,8 +301,8 @@ class Context:
         self.shared("FLUSHALL")
         return self.shared
 
-    def start(self, *options, kind=None, arguments=(), **named):
-        server = Server(kind or self.kind, [self.module, *arguments], *options, **named)
+    def start(self, *options, kind=None, module=None, arguments=(), **named):
+        server = Server(kind or self.kind, [module or self.module, *arguments], *options, **named)
         self.started.append(server)
         return server
 

@@ -2,7 +2,7 @@
 """State that is never lost and never lies: DUMP and RESTORE, saves and dumps while filters change.  Restarts after kill -9, and
 filters that are half restored, are in test_random.py."""
 import pytest
-from filters import ask, chunks, fill, insert, kind_of, load
+from filters import FOOTER, ask, chunks, fill, insert, kind_of, load
 from server import ReplyError, same, wait_until
 
 
@@ -56,9 +56,6 @@ def test_dump_and_restore(context):
                 same(other("RESTORE", key, "0", dump, "REPLACE"), "OK")
                 same(other("DUMP", key)[:-FOOTER], dump[:-FOOTER])
         assert all_chunks(other) in (before, {})
-
-
-FOOTER = 10  # of a payload: the version of RDB, and a checksum
 
 
 def rdb_version(server):

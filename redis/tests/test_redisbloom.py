@@ -13,23 +13,16 @@ import threading
 import pytest
 import redisbloom
 import server as servers
-from filters import ask, info, load, through_everything
+from filters import FOOTER, ask, info, load, through_everything, trusting
 from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
 from server import in_step, same, wait_until
 
-FOOTER = 10
 TOOL = pathlib.Path(__file__).resolve().parents[1] / "tamis-redis-import"
 
 
-def trusting(context, *options):
-    """A server that does not look at the checksums of RESTORE, and the footer that it wants."""
-    server = context.start(*options)
-    server("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
-    server("CONFIG", "SET", "rdbcompression", "no")
-    server("SET", "x", "x")
-    footer = server("DUMP", "x")[-FOOTER:]
-    server("DEL", "x")
-    return server, footer
+def start_trusting(context):
+    server = context.start()
+    return server, trusting(server)
 
 
 def check_sample(server, sample, key):
@@ -57,7 +50,7 @@ def test_chunks(context):
 
 def test_payloads(context):
     """What DUMP gives again is what RedisBloom gave, byte for byte: the way back is open."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     for sample in redisbloom.samples():
         same(server("RESTORE", sample.name, "0", sample.dump[:-FOOTER] + footer), "OK")
         server("CONFIG", "SET", "rdbcompression", "yes")
@@ -129,7 +122,7 @@ def agrees(server, model, key, words):
 
 def test_all_forms(context):
     """Hashes of 32 and 64 bits, sizes that are powers of two and others, all encodings, buckets of all sizes."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     made, words = models()
     for name, model, versions in made:
         for version in versions:
@@ -144,7 +137,7 @@ def test_all_forms(context):
 
 def test_old_hashes_are_refused(context):
     """Other hash functions made the bits of the oldest encodings: to read them would lose items."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     bloom = Bloom(0.02, 600, 2, 0)
     for layer in bloom.layers:
         layer.log2_bits = 0
@@ -156,7 +149,7 @@ def test_old_hashes_are_refused(context):
 def test_cuckoo_goes_on(context):
     """Adds, copies and removes after the import are those of RedisBloom, byte for byte, until the table is full and
     beyond."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     for expansion in (0, 1, 4):
         model = Cuckoo(600, 2, 20, expansion)
         for i in range(300):
@@ -201,7 +194,7 @@ def test_dump_of_a_filter_that_changes(context):
 
 def test_bloom_goes_on(context):
     """Adds fill the last layer as RedisBloom's do; what comes after that goes into a filter on top, and the rate holds."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     for options in (NOROUND | HASH_64, 0):
         model = Bloom(0.02, 1000, 2, options)
         for i in range(1500):
@@ -242,7 +235,7 @@ def test_bloom_goes_on(context):
 
 def test_replica(context):
     """What a master adds to filters of RedisBloom's, its replica adds alike, whatever its own limit."""
-    master, footer = trusting(context)
+    master, footer = start_trusting(context)
     replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb", "cf-max-expansions", "2"))
     replica("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
     in_step(master, replica)
@@ -262,7 +255,7 @@ def test_replica(context):
 
 def test_limits(context):
     """The most bytes hold for what is taken over, and for what comes after."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     server("CONFIG", "SET", "tamis.max-bytes", "100000")
     assert "Bad data format" in server.error("RESTORE", "f", "0", redisbloom.payload(Bloom(0.01, 200000), footer))
     (_, head), *_ = redisbloom.chunks(Bloom(0.01, 200000))
@@ -282,7 +275,7 @@ def test_limits(context):
 
 def test_most_tables(context):
     """A cuckoo filter has as many tables as cf-max-expansions says; while they have room, items go in."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     server("RESTORE", "f", "0", redisbloom.payload(Cuckoo(128, 2, 20, 1), footer))
     for most in (3, 5):
         server("CONFIG", "SET", "tamis.cf-max-expansions", most)
@@ -332,7 +325,7 @@ def test_half(context):
 
 def test_keys_of_both_types(context):
     """A key keeps the type that the file names; commands take either, and the other family's neither."""
-    server, footer = trusting(context)
+    server, footer = start_trusting(context)
     server("RESTORE", "b", "0", redisbloom.payload(Bloom(0.01, 100), footer))
     server("RESTORE", "c", "0", redisbloom.payload(Cuckoo(100), footer))
     same([server("TYPE", key) for key in "bc"], ["MBbloom--", "MBbloomCF"])
