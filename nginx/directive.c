@@ -4,6 +4,7 @@
 #include "variables.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,12 +35,6 @@ static bool compile(ngx_conf_t *cf, ngx_str_t *value, ngx_http_complex_value_t *
 static bool set_key(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
 {
   return compile(cf, value, &f->key);
-}
-
-static bool set_list(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
-{
-  (void) cf, (void) value;
-  return f->is_list = true;
 }
 
 /* A number with k, m or g, which nginx takes for powers of 1024. */
@@ -73,12 +68,6 @@ static bool set_fpp(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
   return value->len && !*end && strspn(text, "0123456789.eE+-") == value->len;
 }
 
-static bool set_growable(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
-{
-  (void) cf, (void) value;
-  return f->options.growable = true;
-}
-
 static bool set_window(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
 {
   (void) cf;
@@ -95,12 +84,6 @@ static bool set_period(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
   return seconds > 0;
 }
 
-static bool set_renews(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
-{
-  (void) cf, (void) value;
-  return f->options.window_renews = true;
-}
-
 static bool set_ttl(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
 {
   return compile(cf, value, &f->life) && (f->life.lengths || ngx_parse_time(value, 1) != NGX_ERROR);
@@ -115,20 +98,20 @@ static bool set_on_error(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *valu
 
 static const struct parameter {
   ngx_str_t name;
-  bool has_value;
   bool (*set)(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value);
+  size_t flag; /* of a parameter without a value, which sets this bool of the filter */
 } parameters[PARAMETERS] = {
-    [KEY] = {ngx_string("key"), true, set_key},
-    [LIST] = {ngx_string("list"), false, set_list},
-    [CAPACITY] = {ngx_string("capacity"), true, set_capacity},
-    [FPP] = {ngx_string("fpp"), true, set_fpp},
-    [MAX_BYTES] = {ngx_string("max_bytes"), true, set_max_bytes},
-    [GROWABLE] = {ngx_string("growable"), false, set_growable},
-    [WINDOW] = {ngx_string("window"), true, set_window},
-    [PERIOD] = {ngx_string("period"), true, set_period},
-    [RENEWS] = {ngx_string("renews"), false, set_renews},
-    [TTL] = {ngx_string("ttl"), true, set_ttl},
-    [ON_ERROR] = {ngx_string("on_error"), true, set_on_error},
+    [KEY] = {ngx_string("key"), set_key, 0},
+    [LIST] = {ngx_string("list"), NULL, offsetof(struct named_filter, is_list)},
+    [CAPACITY] = {ngx_string("capacity"), set_capacity, 0},
+    [FPP] = {ngx_string("fpp"), set_fpp, 0},
+    [MAX_BYTES] = {ngx_string("max_bytes"), set_max_bytes, 0},
+    [GROWABLE] = {ngx_string("growable"), NULL, offsetof(struct named_filter, options.growable)},
+    [WINDOW] = {ngx_string("window"), set_window, 0},
+    [PERIOD] = {ngx_string("period"), set_period, 0},
+    [RENEWS] = {ngx_string("renews"), NULL, offsetof(struct named_filter, options.window_renews)},
+    [TTL] = {ngx_string("ttl"), set_ttl, 0},
+    [ON_ERROR] = {ngx_string("on_error"), set_on_error, 0},
 };
 
 /* What is said of the file that is created needs all that is needed to create it. */
@@ -148,14 +131,12 @@ static char *refuse(ngx_conf_t *cf, const struct named_filter *f, const char *wh
 
 static const struct parameter *find_parameter(const ngx_str_t *word)
 {
-  for (unsigned i = 0; i < PARAMETERS; i++) {
-    const ngx_str_t *name = &parameters[i].name;
-    size_t length = name->len + parameters[i].has_value;
-    if ((parameters[i].has_value ? word->len >= length : word->len == length) &&
-        ngx_memcmp(word->data, name->data, name->len) == 0 &&
-        (!parameters[i].has_value || word->data[name->len] == '='))
+  const u_char *sign = (u_char *) strchr((const char *) word->data, '=');
+  const size_t length = sign ? (size_t) (sign - word->data) : word->len;
+  for (unsigned i = 0; i < PARAMETERS; i++)
+    if (parameters[i].name.len == length && (sign != NULL) == (parameters[i].set != NULL) &&
+        ngx_memcmp(word->data, parameters[i].name.data, length) == 0)
       return &parameters[i];
-  }
   return NULL;
 }
 
@@ -170,8 +151,11 @@ static char *read_parameters(ngx_conf_t *cf, struct named_filter *f, unsigned *g
     if (*given & bit)
       return refuse(cf, f, "there is more than one", &p->name, NULL);
     *given |= bit;
-    size_t skip = p->has_value ? p->name.len + 1 : 0;
-    ngx_str_t value = {words[i].len - skip, words[i].data + skip};
+    if (!p->set) {
+      *(bool *) ((char *) f + p->flag) = true;
+      continue;
+    }
+    ngx_str_t value = {words[i].len - p->name.len - 1, words[i].data + p->name.len + 1};
     if (!p->set(cf, f, &value))
       return refuse(cf, f, "invalid parameter", &words[i], NULL);
   }

@@ -99,12 +99,12 @@ class GunicornWorkers:
 class Program:
     """A program that gets tokens on its standard input, and is started for each chunk of them."""
 
-    def __init__(self, command):
-        self.command, self.running = command, None
+    def __init__(self, *command, **environment):
+        self.command, self.environment, self.running = command, {**os.environ, **environment}, None
 
     def tell(self, tokens):
-        self.running = process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                                  preexec_fn=end_with_parent)
+        self.running = process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.PIPE,
+                                                  stdout=subprocess.PIPE, preexec_fn=end_with_parent)
         try:
             said = process.communicate("".join(f"{token}\n" for token in tokens).encode())[0].decode()
         except BrokenPipeError:
@@ -177,15 +177,16 @@ def main(folder, args):
     nginx = context.start(f"tamis_filter tokens tokens key=$arg_token capacity={args.tokens} fpp={RATE};",
                           "location / { return 200 $tamis_first_tokens; }")
     file, port = nginx.path("tokens"), free_port()
+    names = {"TAMIS_FILE": str(file), "TAMIS_LIBRARY": str(programs / "libtamis.so")}
     gunicorn = Process(["gunicorn", "--workers", "4", "--bind", f"{server.HOST}:{port}", "--chdir", HERE, "app"],
-                       folder / "gunicorn", TAMIS_FILE=str(file), TAMIS_LIBRARY=str(programs / "libtamis.so")).start()
+                       folder / "gunicorn", **names).start()
     gunicorn.wait_for(lambda: answers(port))
-    dedup = [str(tool), "dedup", "--quiet", "--shared", str(file)]
+    dedup = [tool, "dedup", "--quiet", "--shared", file]
     everybody = {
         "nginx": [NginxWorkers(nginx), NginxWorkers(nginx)],
         "gunicorn": [GunicornWorkers(gunicorn, port)],
-        "tamis dedup": [Dedup(dedup), Dedup(dedup)],
-        "four threads": [Threads([str(programs / "nginx" / "demo-threads"), str(file)])],
+        "tamis dedup": [Dedup(*dedup), Dedup(*dedup)],
+        "four threads": [Threads(sys.executable, HERE / "app.py", **names)],
     }
     tokens = [f"{random.getrandbits(64):016x}" for _ in range(args.tokens)]
     won, acknowledged, unanswered = bytearray(len(tokens)), bytearray(len(tokens)), bytearray(len(tokens))

@@ -4,13 +4,13 @@
 An Nginx runs in a folder of its own, on a free port, as a daemon, without which a master takes no order to
 start a new binary.  Whatever is left of it ends with the tests, however they end (tests/support/loopback.py).
 """
+import http.client
 import os
 import pathlib
 import pwd
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -45,16 +45,13 @@ http {{
 # ---- the client ----
 
 
-class Connection:
-    """A connection to nginx, which sends many requests before it reads what they got."""
+class Connection(http.client.HTTPConnection):
+    """A connection to nginx, which can also send many requests before it reads what they got."""
 
-    def __init__(self, port, timeout=120):
-        self.socket = socket.create_connection((HOST, port), timeout)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, port):
+        super().__init__(HOST, port, timeout=120)
+        self.connect()
         self.buffer = b""
-
-    def send(self, data):
-        self.socket.sendall(data)
 
     def receive(self, pattern, n):
         """What a group of the pattern matches in the next n answers; fewer if the connection ends before."""
@@ -70,7 +67,7 @@ class Connection:
                 pass
             self.buffer = self.buffer[last.end() if last else 0 :]
             try:
-                data = self.socket.recv(1 << 17)
+                data = self.sock.recv(1 << 17)
             except ConnectionResetError:
                 data = b""
             if not data:
@@ -79,32 +76,9 @@ class Connection:
 
     def get(self, path, **headers):
         """Status and body."""
-        lines = [f"GET {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        self.send("\r\n".join(lines).encode())
-        while b"\r\n\r\n" not in self.buffer:
-            self._more()
-        head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
-        status = int(head.split()[1])
-        length = re.search(rb"(?i)content-length: (\d+)", head)
-        if length:
-            while len(self.buffer) < int(length[1]):
-                self._more()
-            body, self.buffer = self.buffer[: int(length[1])], self.buffer[int(length[1]) :]
-        else:
-            while not self.buffer.endswith(b"0\r\n\r\n"):  # in chunks
-                self._more()
-            body = b"".join(re.findall(rb"[0-9a-f]+\r\n(.*?)\r\n", self.buffer, re.S))
-            self.buffer = b""
-        return status, body.decode()
-
-    def _more(self):
-        data = self.socket.recv(1 << 17)
-        if not data:
-            raise ConnectionError("the connection was closed")
-        self.buffer += data
-
-    def close(self):
-        self.socket.close()
+        self.request("GET", path, headers=headers)
+        answer = self.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def request(path):

@@ -158,7 +158,7 @@ class Run:
         """While it answers, or before, or afterwards."""
         worker.connection.send(request(f"{path}?k={key}"))
         if self.r.random() < 0.5:
-            worker.connection.socket.recv(1)
+            worker.connection.sock.recv(1)
         os.kill(worker.pid, signal.SIGKILL)
         worker.connection.close()
         self.begin_period()  # it may have; and the worker in its place does
