@@ -101,7 +101,7 @@ typedef enum tamis_layout {
    * fpp below 1e-4, a key may have two to five lines, which are accessed at the same time.  From
    * 10^4 keys on, this layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* A key has two bits in each of several words: fewest bits, but more memory accesses. */
+  /* A key has two bits in each of several words: fewest bits (fpp up to 0.1), but more accesses. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key are in one 64-bit word, which a look-up reads and an add changes in one step.
    * So all calls with keys are wait-free until the filter grows.  This layout takes about a fifth
@@ -218,8 +218,7 @@ TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
 /* The lowest fpp, to 1 %, that tamis_create can promise for these options with a max_bytes of
  * `bytes`.  The fpp and the max_bytes in the options are ignored.
  *   Threads  any      Blocks  never
- *   Errors   as tamis_bytes_for; TAMIS_EFULL: even an fpp of 0.99 needs more; *fpp is written only
- *            with TAMIS_OK */
+ *   Errors   as tamis_bytes_for; TAMIS_EFULL: even 0.99 needs more; only TAMIS_OK writes *fpp */
 TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp);
 
 /* ---- tamis_add: the calls with one key ----
@@ -325,7 +324,8 @@ typedef struct tamis_key {
   size_t len;
 } tamis_key;
 
-/* The number of keys found; found[i] (unless NULL) says if keys[i] is.  0 if `f` or `keys` is NULL.
+/* The number of keys found; found[i], if found is not NULL, says whether keys[i] is found.  If `f`
+ * or `keys` is NULL, the number is 0, and found is not written.
  *   Threads, Blocks, Order: as tamis_contains */
 TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                      bool *found);
