@@ -167,11 +167,13 @@ static bool is_wanted(void *context, const char *key, size_t length)
   return false;
 }
 
-/* Most lines do not even have the bytes of a key, and need no regular expression. */
+/* Returns false for most lines: those that lack the bytes of each key need no regular expression.
+ * In JSON, a key may stand in other bytes, such as \u0062 for b, or 1e2 for 100. */
 static bool may_have_key(const struct search *search, const char *line, size_t length)
 {
   const struct which_options *options = search->options;
-  if (search->finder->rule.ignore_case)
+  const struct key_rule *rule = &search->finder->rule;
+  if (rule->ignore_case || rule->mode == KEY_VALUE)
     return true;
   for (size_t k = 0; k < options->key_count; k++)
     if (memmem(line, length, options->keys[k], strlen(options->keys[k])) != NULL)

@@ -77,11 +77,11 @@ def keep(seen, path, begin, end, out):
     return count, kept
 
 
-def parts(paths, out):
+def parts(paths, folder):
     for path in paths:
         size = os.path.getsize(path)
         for number, begin in enumerate(range(0, size, PART)):
-            yield path, begin, min(begin + PART, size), out / f"{pathlib.Path(path).name}.{number:06}"
+            yield path, begin, min(begin + PART, size), folder / f"{path.name}.{number:06}"
 
 
 seen = None  # the filter of a worker
@@ -96,13 +96,13 @@ def work(part):
     return keep(seen, *part)
 
 
-def join(paths, out):
+def join(todo, paths, out):
     """The parts of each file become one file."""
     for path in paths:
-        with open(out / pathlib.Path(path).name, "wb") as whole:
-            for part in sorted(out.glob(pathlib.Path(path).name + ".??????")):
-                whole.write(part.read_bytes())
-                part.unlink()
+        with open(out / path.name, "wb") as whole:
+            for of, _, _, part in todo:
+                if of == path:
+                    whole.write(part.read_bytes())
 
 
 def main():
@@ -112,22 +112,28 @@ def main():
     parser.add_argument("--fpp", type=float, default=1e-6, help="the part of the documents that is dropped wrongly")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--exact", action="store_true")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
+    if len({path.name for path in options.files}) < len(options.files):
+        parser.error("two files have the same name, and so would have one file in --out")
     options.out.mkdir(parents=True, exist_ok=True)
-    todo = list(parts(options.files, options.out))
-    if options.exact:
-        exact, before = Exact(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        counts = [keep(exact, *part) for part in todo]
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before << 10
-    else:
-        with tempfile.TemporaryDirectory(dir=options.out) as folder:
-            path = pathlib.Path(folder, "seen.tamis")
+    for path in options.files:
+        if path.resolve() == (options.out / path.name).resolve():
+            parser.error(f"{path} is in --out, and would be overwritten")
+    with tempfile.TemporaryDirectory(dir=options.out) as name:
+        folder = pathlib.Path(name)
+        todo = list(parts(options.files, folder))
+        if options.exact:
+            exact, before = Exact(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            counts = [keep(exact, *part) for part in todo]
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before << 10
+        else:
+            path = folder / "seen"  # no name of a part
             filter = tamis.shared(path, options.capacity, options.fpp)
             with multiprocessing.get_context("spawn").Pool(options.processes, open_filter, (path,)) as pool:
                 counts = pool.map(work, todo, chunksize=1)
             memory = filter.nbytes
-    join(options.files, options.out)
+        join(todo, options.files, options.out)
     count, kept = map(sum, zip(*counts)) if counts else (0, 0)
     print(json.dumps({"documents": count, "kept": kept, "bytes": memory}))
 

@@ -68,6 +68,13 @@ def run(folder, name, *options):
     return result, kept
 
 
+def refuses(out, *paths):
+    """Files of one name, and files in the output's folder, are refused, and stay as they are."""
+    before = [path.read_bytes() for path in paths]
+    status = subprocess.run([sys.executable, "-B", HERE / "dedup.py", "--out", out, *paths], capture_output=True).returncode
+    return status == 2 and before == [path.read_bytes() for path in paths]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--documents", type=int, default=30_000, help="at most")
@@ -83,6 +90,8 @@ def main():
         exact, of_exact = run(folder, "exact", "--exact")
         rough, of_filter = run(folder, "filter", "--capacity", count, "--fpp", options.fpp, "--processes",
                                options.processes)
+        one = folder / "part0.jsonl"
+        assert refuses(folder, one) and refuses(folder / "new", one, folder / "exact" / one.name)
     texts, expected = [normalised(one["text"]) for one in of_filter], {normalised(one["text"]) for one in of_exact}
     wrong = exact["kept"] - rough["kept"]
     print(f"{count} documents, {exact['kept']} different ones\n")

@@ -160,6 +160,9 @@ END
     query --threads 8 --json /url urls.tamis <(grep '"url": "[^"].*}$' json.lines)
   printf '{"id": "X1"}\n' >1.json
   check "index: a value" index_finds x1 1.json --json /id --ignore-case 1.json
+  printf '{"id": "\\u0062/1"}\n{"id": "b\\/1"}\n{"id": "c"}\n' >1.json
+  check "index: a value with escapes" index_finds b/1 1.json --json /id 1.json
+  try "grep: both ways to write a value" same_as <(sed -n '1,2s/^/1.json:/p' 1.json) : grep last.index b/1
   usage "--json: 'url' is no JSON pointer" dedup --json url further
   usage "--json: '/~2' is no JSON pointer" dedup --json /~2 further
   usage "one of --field and --regex and --json" dedup --json /a -f1 further
