@@ -55,8 +55,6 @@ static inline size_t bytes_for(size_t positions, unsigned bits, bool wide, size_
   return (bytes + 7) & ~(size_t) 7;
 }
 
-/* ---- codes ---- */
-
 static inline uint64_t code_mask(const struct count_block *b)
 {
   return (UINT64_C(1) << b->bits) - 1;
@@ -78,7 +76,6 @@ static inline uint64_t code_get(const struct count_block *b, size_t i)
   return b->bits ? code_at(b->words, b->bits, i) : 0;
 }
 
-/* Reads n codes, beginning with the i-th. */
 static inline void codes_get(const struct count_block *b, size_t i, uint64_t codes[], size_t n)
 {
   const unsigned bits = b->bits; /* loaded once: a store to codes[] might change *b */

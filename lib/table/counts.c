@@ -24,8 +24,6 @@ struct frame {
 
 static const struct count_block no_counts = {.bytes = sizeof no_counts};
 
-/* ---- the counts to be encoded ---- */
-
 NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE])
 {
   size_t left = r->positions - r->at, n = left < COUNTS_AT_ONCE ? left : COUNTS_AT_ONCE;
@@ -40,8 +38,8 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
   return n;
 }
 
-/* Reads the counts of a source.  `next` points into the source's array or, if the source has none,
- * to `copy`, which then holds counts that were decoded from the source's block. */
+/* Reads the counts of a source.  `next` points to the next counts, in the source's array or in
+ * `copy`, which then has counts that were decoded from the source's block. */
 struct source_reader {
   const struct counts_source *from;
   const uint64_t *next;
@@ -55,7 +53,6 @@ static void read_source(struct source_reader *r, const struct counts_source *fro
   r->block = count_reader_begin(from->block ? from->block : &no_counts, positions);
 }
 
-/* Makes r->next point to the next counts.  Returns their number, or 0 if no count is left. */
 static size_t next_counts(struct source_reader *r)
 {
   const struct counts_source *from = r->from;
@@ -66,10 +63,8 @@ static size_t next_counts(struct source_reader *r)
   return n;
 }
 
-/* ---- the choice of a frame ---- */
-
-/* The number of exceptions for which a block gets room.  If `spare`, this includes exceptions that
- * will probably be added before the block needs another frame. */
+/* The number of exceptions for which a block gets room.  `spare`: also for those that will probably
+ * be added before the block needs another frame. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -111,10 +106,8 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
   return best;
 }
 
-/* ---- blocks ---- */
-
-/* Encodes a block from counts that are not stored in it.  (This function and choose_frame() are
- * NEVER_INLINE, so that the stack never holds the arrays of both at once.) */
+/* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, as choose_frame(): the
+ * stack never holds the arrays of both at once.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {
@@ -137,8 +130,8 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
     }
 }
 
-/* Returns true if a block can be encoded in place.  If the counts come from the block itself, it is
- * first copied to the stack, so it must be small.  (It is small if all counts are below 2^7.) */
+/* Whether a block can be encoded in place.  If the counts come from the block itself, it is first
+ * copied to the stack, so it must be small.  (It is small if all counts are below 2^7.) */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -201,7 +194,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Returns true if exceptions are so few that room for more costs less than wider codes would. */
+/* Whether exceptions are so few that room for more costs less than wider codes would. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
@@ -226,21 +219,18 @@ static bool extend(struct table_counts *d, const struct counts_memory *memory, u
   return true;
 }
 
-/* ---- single counts ---- */
-
-/* The number of changes after which a block is encoded again. */
 static size_t most_changes(size_t positions)
 {
   return 2 * positions;
 }
 
-/* Returns true if the count needs no exception, and so no slot, because it is 0 or has a code. */
+/* Whether the count needs no exception, and so no slot, because it is 0 or has a code. */
 static bool has_no_slot(const struct count_block *b, uint64_t count)
 {
   return !count || code_for(b, count);
 }
 
-/* Returns true if lane i can get the count without a new encoding of the block. */
+/* Whether lane i can get the count without a new encoding of the block. */
 static bool has_room(const struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
   if (has_no_slot(b, count))
@@ -280,7 +270,6 @@ static void put(struct count_block *b, size_t positions, size_t i, uint64_t from
     drop_exception(b, positions, i);
 }
 
-/* Encodes a block again, with the given count for lane i. */
 static bool encode_anew(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                         size_t i, uint64_t count, bool spare)
 {
@@ -364,8 +353,6 @@ uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsign
   size_t j = slot_seek(b, slots, i);
   return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
 }
-
-/* ---- creation, copies and validation ---- */
 
 static unsigned blocks_for(uint64_t buckets)
 {

@@ -13,11 +13,10 @@
  *    code c         the lane's count is c
  *    exceptions     the counts that have no code, sorted by lane
  *
- * choose_frame() in counts.c chooses the width of the codes with which the block takes the fewest
- * bytes.  A block with few counts has a width of 0: it has no codes, only exceptions.  A block is
- * encoded again when another exception does not fit, and after many changes.
- *
- * A block needs no more bytes when one of its counts is lowered, so a remove never needs memory.
+ * Codes have the width with which the block takes the fewest bytes.  A block with few counts has a
+ * width of 0: it has no codes, only exceptions.  A block is encoded again when another exception
+ * does not fit, and after many changes.  To lower a count needs no more bytes, so a remove never
+ * needs memory.
  *
  * The caller must serialize the calls, and provide the functions that allocate memory.
  */
@@ -54,16 +53,14 @@ struct counts_memory {
   void *context;
 };
 
-/* The size in bytes of a struct table_counts, without its blocks, for `buckets` buckets. */
+/* The size in bytes of a struct table_counts without its blocks. */
 uint64_t tamis__counts_bytes(uint64_t buckets);
 
 /* Initializes *d, in which no lane has a count.  Its memory must have been zeroed. */
 void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
 
-/* Releases all blocks, so that no lane has a count. */
 void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory);
 
-/* The count of a lane, or 0 if the lane has none. */
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane);
 
 /* Changes the count of a lane from `from` to `to`.  `to` must be below 2^53.  Returns false, and
@@ -71,9 +68,9 @@ uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsign
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
-/* Adds `more`, modulo 2^64, to the count of a lane if this needs no memory: the sum fits into the
- * lane's code or exception, or the lane has no count and the sum has a code.  In all other cases,
- * returns false and changes nothing. */
+/* Adds `more`, modulo 2^64, to the count of a lane if the sum fits into the lane's code or
+ * exception, or the lane has no count and the sum has a code.  Otherwise returns false and changes
+ * nothing. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 unsigned tamis__counts_blocks(const struct table_counts *d);
@@ -85,8 +82,8 @@ static inline size_t counts_positions(const struct table_counts *d)
   return buckets * d->lanes;
 }
 
-/* The counts to encode in a block.  The encoder reads a few at a time, because the whole block's
- * would not fit on a small stack.  The count of lane l of its bucket b has index b * lanes + l. */
+/* The counts to encode in a block, which the encoder reads a few at a time, to save stack.  The
+ * count of lane l of bucket b has index b * lanes + l. */
 struct counts_source {
   /* all counts, by index; NULL: the counts are in the other members */
   const uint64_t *array;
@@ -96,8 +93,8 @@ struct counts_source {
   size_t at;
 };
 
-/* Encodes a block.  If `spare` is true, gives it a few more bytes, as room for more exceptions.
- * Returns false, and changes nothing, if memory was refused. */
+/* Encodes a block.  `spare`: with room for more exceptions.  Returns false, and changes nothing, if
+ * memory was refused. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 

@@ -8,8 +8,6 @@ static uint64_t least_of(uint64_t a, uint64_t b)
   return a < b ? a : b;
 }
 
-/* ---- words ---- */
-
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n)
 {
@@ -48,8 +46,6 @@ int tamis__image_read_row(struct saved_reader *r, uint32_t type, uint64_t table,
   return result;
 }
 
-/* ---- counts in memory ---- */
-
 bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
                                 size_t more)
 {
@@ -83,8 +79,6 @@ bool tamis__image_next(struct lane_counts_reader *r, unsigned lanes, uint64_t *f
   } while (lane_counts_next(r) && r->lane - *first < lanes);
   return true;
 }
-
-/* ---- blocks of counts ---- */
 
 static void begin_block(struct image_counts *to, uint64_t first)
 {

@@ -4,11 +4,11 @@
  *
  * A word is written as 64 bits: in a block if a cuckoo filter can grow, otherwise in an array.
  *
- * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
- * words of the table.  A count is written as two numbers.  The first says how many lanes lie
- * between the previous count's lane (or the block's beginning) and this count's lane.  The second
- * is the count.  Each byte of a number holds seven bits, the lowest first.  All bytes but the last
- * have the highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
+ * Blocks of counts follow the words, each with the counts of IMAGE_COUNTED words.  A count is
+ * written as two numbers: how many lanes lie between the previous count's lane (or the block's
+ * beginning) and this count's lane, and the count.  Each byte of a number holds seven bits, the
+ * lowest first.  All bytes but the last have the highest bit set.  A number is below 2^56.  Its
+ * last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -28,14 +28,11 @@ enum {
   IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 
-/* All counts are below this number. */
-static const uint64_t saved_most_copies = UINT64_C(1) << 53;
+static const uint64_t saved_most_copies = UINT64_C(1) << 53; /* all counts are below */
 
 /* A union is refused if the two filters together have this many copies or more.  So even with other
  * unions and adds at the same time, no count reaches saved_most_copies. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
-
-/* ---- words ---- */
 
 static inline void image_put(unsigned char *to, const uint64_t *words, uint64_t n)
 {
@@ -49,7 +46,6 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
     words[i] = saved_get64(from + i * 8);
 }
 
-/* Writes a block of words. */
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);
 
@@ -110,7 +106,6 @@ bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocato
                                 size_t more);
 void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
 
-/* Reads counts one after the other. */
 struct lane_counts_reader {
   const unsigned char *at, *end; /* the bytes that have not been read yet */
   uint64_t next;                 /* the lane after the lane of the last count */
@@ -126,8 +121,8 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
       .at = counts->bytes + from, .end = counts->bytes + counts->size, .next = next};
 }
 
-/* Reads the next count.  Returns false if no count is left.  If the next bytes are not a valid
- * count, because a file is damaged, sets r->wrong and returns false. */
+/* Reads the next count.  Returns false if no count is left or, then with r->wrong set, if the next
+ * bytes are not a valid count. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;
@@ -141,8 +136,8 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
 }
 
 /* Reads the counts of the next block of `lanes` lanes in which a lane has a count.  Sets *first to
- * the number of the block's first lane.  Returns false if no count is left.  All bytes must be valid
- * counts, and no other function may use *r. */
+ * the number of the block's first lane.  Returns false if no count is left.  All bytes must be
+ * valid counts, and no other function may use *r. */
 bool tamis__image_next(struct lane_counts_reader *r, unsigned lanes, uint64_t *first,
                        uint64_t counts[COUNTS_POSITIONS]);
 

@@ -10,9 +10,8 @@
  * An empty lane is 0.  A lane in use is not 0.
  *
  * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the
- * set.  The functions here compare all lanes of a bucket at once, without a branch.  They work for
- * every width and number of lanes.  If the lanes take only a part of the word, the functions ignore
- * the bits above them.
+ * set.  The functions here compare all lanes of a bucket at once, without a branch.  They ignore
+ * the bits above the lanes.
  *
  * Source: Warren, "Hacker's Delight", 6-1 (zero bytes in a word)
  */
@@ -48,7 +47,6 @@ static inline struct lane_shape lane_shape(unsigned width, unsigned lanes, bool 
 
 /* ---- one lane ---- */
 
-/* Returns a mask of the bits of lane 0. */
 static inline uint64_t lane_bits(unsigned width)
 {
   return UINT64_MAX >> (64 - width);
@@ -86,7 +84,7 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* Does what lanes_count() does, by a multiplication: the highest lane of the product is the sum of
+/* The number of lanes in a set, by a multiplication: the highest lane of the product is the sum of
  * all lanes.  (This is faster on a processor without an instruction to count bits.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
@@ -120,7 +118,6 @@ static inline uint64_t lanes_empty(const struct lane_shape *s, uint64_t value)
   return lanes_in_use(s, value) ^ s->high;
 }
 
-/* The set of lanes that hold this entry. */
 static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   return lanes_empty(s, value ^ s->low * entry);

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* Only 1 seed in 10^9 makes a fixed table refuse a key below its capacity.  A low load factor and
- * overfull buckets (load.c) are the causes.  A plan gives each cause the probability load_early. */
+/* The probability that a low load factor makes a fixed table refuse a key below its capacity, and
+ * that overfull buckets (load.c) do so. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */
@@ -29,8 +29,8 @@ struct table_load tamis__table_load(unsigned lanes, bool thorough);
 /* The mean load factor of 4096 * 2^doublings buckets.  `doublings` can be negative. */
 double tamis__table_load_of(const struct table_load *load, double doublings);
 
-/* The standard deviation of the load factor of a segment with `all` lanes, in buckets of `lanes`
- * lanes.  The deviation is larger in small segments. */
+/* The standard deviation of the load factor of a segment with `all` lanes, in buckets of
+ * `lanes`. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
 /* The expected number of sets of a few buckets, in all segments, that get more keys than they have

@@ -12,7 +12,6 @@
 
 #include <stdatomic.h>
 
-/* NULL while no lane of the table has a count. */
 typedef _Atomic(struct table_counts *) plane;
 
 /* The table that a plane belongs to. */
@@ -24,15 +23,14 @@ struct plane_size {
 /* Returns the counts, or NULL.  The load is relaxed, like the stores of the pointer, because the
  * plane's lock orders all uses of the struct.
  *
- * A caller that holds only the lock of a bucket may only compare the pointer with NULL.  If a lane
- * of the bucket has a count, the pointer is not NULL: the count was set under the bucket's lock,
- * after the struct was created, and the struct exists while any lane has a count. */
+ * A caller that holds only the lock of a bucket may only compare the pointer with NULL.  It is not
+ * NULL if a lane of the bucket has a count: the count was set under the bucket's lock, after the
+ * struct was created. */
 static inline struct table_counts *plane_counts(const plane *p)
 {
   return atomic_load_explicit(p, memory_order_relaxed);
 }
 
-/* The count of a lane, or 0 if the lane has none. */
 static inline uint64_t plane_get(const plane *p, uint64_t bucket, unsigned lane)
 {
   const struct table_counts *counts = plane_counts(p);
@@ -46,8 +44,7 @@ static inline bool plane_step(plane *p, uint64_t bucket, unsigned lane, uint64_t
   return counts && tamis__counts_step(counts, bucket, lane, more);
 }
 
-/* Sets the count of a lane to `count`, which must be below 2^53.  Returns false, and changes
- * nothing, if memory was refused.  To lower a count needs no memory. */
+/* Sets a lane's count: see tamis__counts_change(). */
 bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memory *memory,
                       uint64_t bucket, unsigned lane, uint64_t count);
 
@@ -55,7 +52,6 @@ bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memo
 bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
                         unsigned block, const struct counts_source *from, bool spare);
 
-/* Releases all counts. */
 void tamis__plane_clear(plane *p, const struct counts_memory *memory);
 
 #endif

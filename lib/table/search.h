@@ -7,11 +7,9 @@
  *             shortest path.  It takes no locks, so the path can be out of date before it is used.
  *    execute  Makes the moves of the path, beginning with the move into the empty lane.  Each move
  *             locks the stripes of its two buckets, and checks that the entry is still in its lane
- *             and that the other bucket still has an empty lane.  (In a window only the fingerprint
- *             must be the same, because an add may have renewed the stamp.)  Then it copies the
- *             entry as it is now, bumps the version, and clears the old lane.  So an entry is in at
- *             least one of its buckets at every instant, and a path that is given up half way loses
- *             no entry.
+ *             and that the other bucket still has an empty lane.  Then it copies the entry, bumps
+ *             the version, and clears the old lane.  So an entry is in at least one of its buckets
+ *             at every instant.
  */
 #ifndef TAMIS_LIB_SEARCH_H
 #define TAMIS_LIB_SEARCH_H
@@ -42,8 +40,8 @@ struct searched {
   bool thorough;         /* if the search in breadth fails, search on in depth */
 };
 
-/* The functions that differ between kinds of tables.  Each kind passes a constant of this type
- * to the search, so the compiler makes separate code for each kind. */
+/* The functions that differ between kinds of tables.  Each kind passes a constant, so the compiler
+ * makes separate code for each. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
@@ -150,8 +148,7 @@ FORCE_INLINE int search_follow(const struct search_kind *k, const struct searche
   return SEARCH_NO_ROOM;
 }
 
-/* Searches, and records the buckets that it tries.  Returns the number of the first bucket with an
- * empty lane, or SEARCH_NO_ROOM. */
+/* Returns the number of the first bucket with an empty lane, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_room(const struct search_kind *k, const struct searched *t, uint64_t lower,
                              uint64_t upper, struct search *search)
 {
@@ -173,9 +170,8 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
 }
 
 /* Writes the moves that lead to bucket number `room`, from that bucket back to one of the key's
- * buckets.  The search has not recorded entries, so this function reads them again.  If a lane now
- * has an entry that does not lead to the next bucket, the path gets no moves, and the result is
- * true.  Returns false if the path is too long. */
+ * buckets.  Reads the entries again: if one does not lead to the next bucket, the path gets no
+ * moves.  Returns false if the path is too long. */
 FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
                                const struct search *search, unsigned room, struct cuckoo_path *path)
 {

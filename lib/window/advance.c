@@ -8,7 +8,7 @@
 
 /* ---- the sweep: steps 6 and 8 ---- */
 
-/* The layers that exist when a sweep begins.  While the sweep holds `advancing`, no layer leaves. */
+/* The layers that exist when a sweep begins.  While `advancing` is held, no layer leaves. */
 struct swept {
   unsigned oldest, now; /* the sweep keeps the stamps from `oldest` to `now` */
   unsigned n;
@@ -16,8 +16,8 @@ struct swept {
   uint64_t left[WINDOW_MOST_LAYERS];              /* not 0: the layer still has entries */
 };
 
-/* Clears the lanes of a word whose stamps the sweep does not keep.  Returns the number of these
- * lanes.  The caller must hold the word's stripe. */
+/* Clears the lanes whose stamps the sweep does not keep.  Returns their number.  The caller must
+ * hold the word's stripe. */
 static unsigned sweep_word_locked(struct window *w, struct swept *swept, unsigned i, uint64_t index)
 {
   const struct window_layer *layer = swept->layer[i];
@@ -126,7 +126,6 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-/* Ends one period (steps 5 and 6 in table.h). */
 static void end_one(struct window *w)
 {
   struct swept swept;
@@ -151,14 +150,13 @@ static void jump(struct window *w, unsigned n)
   let_layers_leave(w, &swept);
 }
 
-/* Changes the number of the running period. */
 static void give_number(struct window *w, uint64_t number)
 {
   numbers_store(&w->state->numbers, epoch_numbers(epoch_read(&w->state->epoch), number));
 }
 
-/* Ends n periods.  If n is above G + 1 (G: the window's past periods), ends only G + 1 of them,
- * which forgets all keys.  The new period gets the number that it would have if all n had ended. */
+/* Ends n periods.  After G + 1 periods (G: the number of past periods) all keys are forgotten, so
+ * if n is larger, the function ends G + 1 periods, and then sets the number of the new period. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 0: a bucket of a sliding window, as the value of a 64-bit word, or of half of one.  A lane
- * of the bucket has f bits of a fingerprint and e bits of a *stamp*:
+ * (table/lanes.h) has f bits of a fingerprint, which are not all 0, and e bits of a *stamp*:
  *
  *                                   ╱       lane        ╲
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
- * table/lanes.h defines lanes and sets of lanes.  The fingerprint bits are not all 0.  In a window
- * of G periods, the stamp is a number from 1 to G + 2.  It names the period of the key's last add
- * or, for a key to be forgotten sooner, an earlier period (insert.c).  G + 1 stamps name the
- * remembered periods and the running one.  The other stamp is *dead*: its entries are forgotten, and
- * their lanes count as free.
+ * In a window of G periods, the stamp is a number from 1 to G + 2.  It names the period of the
+ * key's last add or, for a key to be forgotten sooner, an earlier period (insert.c).  G + 1 stamps
+ * name the remembered periods and the running one.  The other stamp is *dead*: its entries are
+ * forgotten, and their lanes count as free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */
@@ -31,13 +30,11 @@ struct window_shape {
   uint64_t units;        /* the lowest fingerprint bit of each lane */
 };
 
-/* The number of stamps: one for each past period, one for the running period, and a dead one. */
 static inline unsigned window_stamps(unsigned periods)
 {
   return periods + 2;
 }
 
-/* The number of bits of a stamp, which is from 1 to G + 2. */
 static inline unsigned window_stamp_bits(unsigned periods)
 {
   return 32 - (unsigned) __builtin_clz(window_stamps(periods));
@@ -68,7 +65,6 @@ static inline uint64_t window_fingerprint_of(const struct window_shape *s, uint6
 
 /* ---- sets of lanes ---- */
 
-/* The lanes that have a fingerprint. */
 static inline uint64_t window_used(const struct window_shape *s, uint64_t bucket)
 {
   return lanes_not_zero(s->units, s->lane.high, bucket);
@@ -81,7 +77,6 @@ static inline uint64_t window_match(const struct window_shape *s, uint64_t bucke
   return window_used(s, bucket ^ s->lane.low * fingerprint) ^ s->lane.high;
 }
 
-/* The lanes that have the dead stamp. */
 static inline uint64_t window_dead(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {
   uint64_t stamps = s->units - s->lane.low; /* the bits of all stamps */
@@ -107,7 +102,6 @@ static inline uint64_t window_beyond(const struct window_shape *s, uint64_t buck
   return (first <= last ? from & ~after : from | ~after) ^ s->lane.high;
 }
 
-/* The lanes that are in use, and whose stamp is not dead. */
 static inline uint64_t window_live(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {
   return window_used(s, bucket) & ~window_dead(s, bucket, dead);
@@ -119,16 +113,15 @@ static inline uint64_t window_free(const struct window_shape *s, uint64_t bucket
   return window_live(s, bucket, dead) ^ s->lane.high;
 }
 
-/* ---- comparisons for look-ups ---- */
-
+/* The fingerprint and the dead stamp in each lane. */
 static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fingerprint,
                                       unsigned dead)
 {
   return s->lane.low * (fingerprint | dead);
 }
 
-/* Returns a number other than 0 if a lane has the fingerprint and a live stamp.  `pattern` has the
- * fingerprint and the dead stamp in each lane.  Bits above the lanes are ignored.
+/* Returns a number other than 0 if a lane has the fingerprint and a live stamp.  `pattern` comes
+ * from window_pattern().  Bits above the lanes are ignored.
  *
  * 1. In a lane with the fingerprint and a live stamp, the xor with the pattern leaves 0 in the bits
  *    of the fingerprint, and 1 to 2^e - 1 in those of the stamp.  Subtracting 1 leaves the
@@ -137,8 +130,8 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
  * 2. In any other lane, the highest bit is set afterwards only if it was set before.
  * 3. In a lane with the fingerprint and the dead stamp, the xor is 0.  Subtracting 1 makes the lane
  *    all ones, and borrows 1 from the next lane.  If the next lane had the same fingerprint, the
- *    look-up would miss it.  So of the lanes of a key's two buckets only one may have a given
- *    fingerprint, live or dead.
+ *    look-up would miss it.  So *only one lane of a key's two buckets has the key's fingerprint*,
+ *    live or dead: an add that finds a dead lane with its key's fingerprint uses this lane.
  *
  * The result is also not 0 if a lane's fingerprint differs from the key's in the lowest bit, and
  * the lane has the dead stamp or follows a lane of case 3.  Such a lane matches the key's

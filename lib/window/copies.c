@@ -3,8 +3,6 @@
 
 #include "base/memory.h"
 
-/* ---- where a count is ---- */
-
 struct count_place {
   struct window_plane *plane;
   struct plane_size size;
@@ -85,8 +83,6 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
   }
 }
 
-/* ---- counts ---- */
-
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
@@ -129,8 +125,6 @@ int tamis__window_add_further(struct window *w, const struct window_layer *layer
     window_count_copies(stripe_of_lane(w, layer, lane), more);
   return result;
 }
-
-/* ---- all counts of a layer ---- */
 
 /* Drops the counts of empty lanes, and adds the others to the stripes. */
 static void count_in_stripes(struct window *w, const struct window_layer *layer, uint64_t first,

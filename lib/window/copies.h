@@ -3,7 +3,7 @@
  * Layer 2: the counts of copies in a window of the cuckoo kind.
  *
  * An entry itself is one copy of its key.  A plane (table/plane.h) counts the further copies for
- * each lane.  A layer has WINDOW_PLANES planes.
+ * each lane.
  *
  * A count belongs to the entry in its lane, live or dead; an empty lane has no count.  A move takes
  * the count along with the entry.  The count is set to 0 when an add puts another entry into a dead
@@ -11,8 +11,7 @@
  *
  * A thread that reads or changes the count of a lane holds the stripe of the lane's bucket.  The
  * thread also takes the plane's lock, because a block of counts serves lanes of several stripes.
- *
- * A call holds these locks while it allocates or releases the memory of a count.
+ * It holds both locks while it allocates or releases the memory of a count.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -20,7 +19,6 @@
 #include "table/image.h"
 #include "window/table.h"
 
-/* A lane, as a part of a layer's word. */
 struct window_lane {
   uint64_t index; /* index of the word */
   unsigned lane;  /* lane in the word */
@@ -35,7 +33,6 @@ static inline struct window_lane window_lane(const struct window_layer *layer, u
   return (struct window_lane){index, before + lane};
 }
 
-/* The plane that has the counts of a word. */
 static inline struct window_plane *window_plane_of(const struct window_layer *layer, uint64_t index)
 {
   return &layer->planes[index >> layer->plane_shift];
@@ -77,15 +74,12 @@ static inline void window_forget_further(struct window *w, const struct window_l
     (void) tamis__window_add_further(w, layer, lane, -further);
 }
 
-/* ---- all counts of a layer ---- */
-
 /* Sets the counts of the lanes of a layer, except empty lanes.  The layer must have no counts yet,
- * and no other thread may use the layer.  The counts are encoded in as little memory as possible.
+ * and no other thread may use it.
  *   Errors  those of tamis__window_add_further() */
 int tamis__window_give_counts(struct window *w, const struct window_layer *layer,
                               const struct lane_counts *counts);
 
-/* Releases all counts of a layer. */
 void tamis__window_destroy_planes(struct window *w, struct window_layer *layer);
 
 #endif

@@ -18,8 +18,6 @@ enum {
   LEAST_STRIPES = 2,
 };
 
-/* Chooses the numbers of stripes, versions and shards.  A small filter gets few of each, unless the
- * user wants more stripes. */
 struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;
@@ -173,7 +171,6 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   return w;
 }
 
-/* Releases the parts of a window that is not shared. */
 static void destroy_own(struct window *w, const tamis_allocator *from)
 {
   tamis__window_destroy_layers(w);

@@ -30,7 +30,6 @@ struct window_plan {
   const struct window_parts *parts;
 };
 
-/* The parts of a shared window, at their addresses in this process. */
 struct window_parts {
   struct window_shared *shared;
   struct window_state *state;
@@ -38,8 +37,8 @@ struct window_parts {
   struct window_stripe *stripes;
 };
 
-/* The numbers of stripes, shards and versions of a window.  If `stripes_wanted` is 0,
- * tamis__window_sizes() chooses the number of stripes for this machine. */
+/* The numbers of stripes, shards and versions of a window.  (If `stripes_wanted` is 0, the number
+ * of stripes depends on this machine.) */
 struct window_sizes {
   unsigned stripes, shards, versions;
 };
@@ -62,7 +61,7 @@ struct window_file_plan {
   uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 
-/* A file with a shared window, which this process has opened. */
+/* The file of a shared window that this process has opened. */
 struct window_shared {
   tamis_allocator allocator;
   struct shared_file file;
@@ -80,7 +79,6 @@ static inline void window_close(struct window_shared *shared)
 uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
                                     bool copies);
 
-/* All bytes that a filter takes. */
 uint64_t tamis__window_total_bytes(const struct window_plan *plan);
 
 /* Creates an empty filter, or returns NULL for lack of memory.  The caller must check max_bytes. */

@@ -9,12 +9,12 @@
  *
  * `changes` is the number of times, modulo 8192, that a layer was opened or has left.  g is set if
  * the filter has layers besides the first.  In a window of G past periods, both stamps run from 1
- * to G + 2, then from 1 again.  So no division by G + 2 is needed, and the period may wrap round.
+ * to G + 2, then from 1 again.
  *
  * If a thread reads the same word twice, no period has ended in between, no layer was opened, and
- * none has left.  The fields are wide enough for that: the period has 36 bits, and `changes` has
- * 13.  Within one period at most 63 layers leave, and some 60 are opened.  More would exceed any
- * memory, as each is twice as large as the one before it (except one at the end of a period).
+ * none has left.  `changes` is wide enough for that: within one period at most 63 layers leave, and
+ * some 60 are opened, as each is twice as large as the one before it (except one at the end of a
+ * period).
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -69,8 +69,8 @@ static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
   return stamp == stamps ? 1 : stamp + 1;
 }
 
-/* Returns true if no layer was opened and no layer left between two epoch words.  (Returns false
- * also if EPOCH_FEW_PERIODS periods or more have ended.) */
+/* Returns true if between two epoch words no layer was opened, no layer left, and fewer than
+ * EPOCH_FEW_PERIODS periods ended. */
 static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
 {
   uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
@@ -79,7 +79,6 @@ static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
                              periods >> EPOCH_PERIOD_SHIFT < EPOCH_FEW_PERIODS);
 }
 
-/* Makes an epoch word.  `now` is a stamp from 1 to `stamps`. */
 static inline uint64_t epoch_make(uint64_t period, uint64_t changes, bool grown, unsigned now,
                                   unsigned stamps)
 {
@@ -88,7 +87,6 @@ static inline uint64_t epoch_make(uint64_t period, uint64_t changes, bool grown,
          epoch_next_stamp(now, stamps);
 }
 
-/* The first epoch word of a filter. */
 static inline uint64_t epoch_first(unsigned stamps)
 {
   return epoch_make(0, 0, false, 1, stamps);
@@ -107,7 +105,7 @@ static inline unsigned epoch_stamp_of_age(uint64_t epoch, unsigned age, unsigned
   return now > age ? now - age : now + stamps - age;
 }
 
-/* The epoch word after `n` more periods, where `n` is less than the number of stamps. */
+/* The epoch word after `n` more periods.  `n` must be less than the number of stamps. */
 static inline uint64_t epoch_after_periods(uint64_t epoch, unsigned n, unsigned stamps)
 {
   return epoch_make(epoch_period(epoch) + n, epoch_changes(epoch), epoch_has_grown(epoch),
@@ -129,7 +127,7 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
  *
  * The period in the epoch word grows by one with each step of the stamp.  Users see a *number*:
  * this period plus the offset, modulo 2^36.  So a period can get another number, after a long pause
- * or by tamis_set_period(), while the epoch word and the stamps stay the same.
+ * or by tamis_set_period(), while its stamp stays the same.
  *
  * During a jump over several periods ([T] in table.h), `coming` is the period, modulo 2^28, that
  * the epoch word has after the jump.  Otherwise `coming` is the word's period or an earlier one. */
@@ -141,35 +139,34 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Returns the value to store in `numbers` so that the period of `epoch` has the number `number`.
- * No jump may be under way. */
+/* The value of `numbers` with which the period of `epoch` has the number `number`.  No jump may be
+ * under way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
   return (number - period) << EPOCH_PERIOD_SHIFT | (period & EPOCH_COMING);
 }
 
-/* Returns `numbers` with the same offset, and with `coming` set for a jump over `n` periods. */
+/* Sets `coming` in `numbers` for a jump over `n` periods from the period of `epoch`. */
 static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, unsigned n)
 {
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* Returns the greatest age of keys that the running jump keeps, or `periods` if no jump runs.  Ages
- * count from the period of `epoch`.  (Keys of age 0 stay even if `numbers` is wrong.) */
+/* The greatest age, in periods before that of `epoch`, of the keys that the running jump keeps, or
+ * `periods` if no jump runs.  (Keys of age 0 stay even if `numbers` is wrong.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
   return ahead > EPOCH_COMING / 2 ? periods : ahead < periods ? periods - (unsigned) ahead : 0;
 }
 
-/* window_period() calls this function without a lock, before and after it reads the epoch word.
- * ORDER numbers.load (acquire)
+/* ORDER numbers.load (acquire)
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
- *   if weakened    window_period() might add a new offset to an old epoch word, or an old offset to
- *                  a new word.  It would return the sum, which no period has had, as the number of
- *                  the running period.  The caller's keys would then be forgotten too early */
+ *   if weakened    window_period() might add the offset of one period to the epoch word of another
+ *                  one, and return a number that no period has had.  The caller's keys would then
+ *                  be forgotten too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {
   return atomic_load_explicit(at, memory_order_acquire);
@@ -185,19 +182,18 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
 
 /* ---- accesses to the epoch word ---- */
 
-/* A look-up reads the word before all else, and again after the buckets.  A writer reads it under
- * the stripes of its key before it searches the buckets, and again after it has written a lane.
+/* A look-up reads the word before and after the buckets.  A writer reads the word under its
+ * stripes, and again after it has written a lane: [A] and [P] in table.h.
  * ORDER epoch.read (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  the layers that the word names.  If a look-up has seen a stamp that was written
  *                  after the end of a period, its second read of the word sees that the period has
  *                  ended (by coherence, as the loads of buckets have acquire order)
- *   if weakened    acquire would still make this visible, but a writer's second load could be done
- *                  before its write.  If a period ends in between, the writer does not see that,
- *                  and a look-up in the next period misses the renewed key.  Nor would there be one
- *                  order of all accesses, in which tamis_advance() and a look-up that finds the
- *                  word unchanged take effect.  With relaxed, a look-up could read the buckets
- *                  before the word, and see a stamp that was renewed meanwhile: false negative
+ *   if weakened    with acquire, a writer's second load could be done before its write.  The writer
+ *                  would miss the end of a period, and a look-up in the next period would miss the
+ *                  renewed key.  Nor would there be one order of all calls.  With relaxed, a
+ *                  look-up could read the buckets before the word, and see a stamp that was renewed
+ *                  meanwhile: false negative
  *   checked by     mutants/epoch_before_relaxed, mutants/epoch_not_read_again_by_lookups and
  *                  mutants/not_looked_again_after_writing (show that it is read again) */
 static inline uint64_t epoch_read(const epoch_word *at)
@@ -209,8 +205,7 @@ static inline uint64_t epoch_read(const epoch_word *at)
  * ORDER epoch.publish (seq_cst)
  *   pairs with     epoch.read
  *   makes visible  the layers that the new word names
- *   if weakened    the end of a period would have no place in the one order of all calls.
- *                  (Writes before it would still be visible, by the release of a stripe)
+ *   if weakened    the end of a period would have no place in the one order of all calls
  *   checked by     mutants/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at,
                                  uint64_t *old, /* NOLINT(readability-non-const-parameter) */

@@ -63,14 +63,14 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
 
 /* ---- moves along the path ---- */
 
-/* Returns a name of a segment: its number, and its layer's index, which is unique and not 0. */
+/* The name of a segment: its number, and its layer's index, which is not 0: [N] in table.h. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
   return segment << 8 | layer->index;
 }
 
-/* The load is relaxed, because stripes order it: the caller holds a stripe of the segment, and a
- * thread that freezes the segment names it in `frozen` before it takes all stripes of it. */
+/* The caller must hold a stripe of the segment.  The load is relaxed, because a thread that freezes
+ * the segment names it in `frozen` before it takes all stripes of the segment. */
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
@@ -78,8 +78,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Moves the count of an entry to the free lane `new`, whose entry, if any, is dead.  The caller must
- * hold the stripes of both buckets. */
+/* Moves the count of an entry to the free lane `new`, whose entry, if any, is dead.  The caller
+ * must hold the stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
                                struct window_lane old, struct window_lane new)
 {
@@ -91,8 +91,8 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
   return result;
 }
 
-/* Counts a moved entry and its further copies in the target's stripe instead of the source's.  If
- * `taken`, the target lane is counted already, for a dead entry.  The caller holds both stripes. */
+/* Counts a moved entry and its further copies in the target's stripe instead of the source's.
+ * `taken`: the target lane is counted already, for a dead entry. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -108,10 +108,9 @@ static void count_move_locked(struct window *w, const struct window_layer *layer
   }
 }
 
-/* A path, and the segment in which its moves are made. */
 struct path_of_layer {
   struct window_layer *layer;
-  uint64_t first; /* first bucket of the segment */
+  uint64_t first; /* first bucket of the segment in which the moves are made */
   uint64_t epoch; /* the epoch word that named `layer` */
   struct cuckoo_path path;
 };
@@ -119,10 +118,10 @@ struct path_of_layer {
 /* Makes a move.  Returns TAMIS_OK also if the source lane is free already, and TAMIS_ABSENT if the
  * move has become impossible.  The caller must hold the stripes of both buckets.
  *
- * The search has read move->entry without stripes.  The lane must still have this fingerprint,
- * which determines the target.  But an add may have renewed the stamp meanwhile.  So the move
- * writes the lane's present entry: with the old stamp the key would be forgotten too early.  If the
- * entry is dead, or the running jump does not keep it, the function only clears the lane: [T]. */
+ * The lane must still have the fingerprint that the search has read, which determines the target.
+ * The move writes the lane's present entry, because an add may have renewed the stamp since the
+ * search.  If the entry is dead, or the running jump does not keep it, the function only clears the
+ * lane: [T] in table.h. */
 static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -168,38 +167,21 @@ static bool has_layers_of(const struct window *w, uint64_t epoch)
   return epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
 }
 
-/* The stripes of a move's two buckets.  Both may be the same stripe. */
-struct two_stripes {
-  struct window_stripe *lower, *higher; /* NULL: the layers have changed */
-};
-
-static struct two_stripes find_stripes(const struct window *w, const struct path_of_layer *of,
-                                       const struct cuckoo_move *move)
-{
-  struct two_stripes found = {NULL, NULL};
-  struct window_reader reader = window_enter(of->epoch);
-  if (has_layers_of(w, of->epoch)) {
-    struct window_stripe *a = window_stripe(w, of->layer, of->first + move->from);
-    struct window_stripe *b = window_stripe(w, of->layer, of->first + move->to);
-    found = a < b ? (struct two_stripes){a, b} : (struct two_stripes){b, a};
-  }
-  window_leave(reader);
-  return found;
-}
-
 static int execute(struct window *w, const struct path_of_layer *of, const struct cuckoo_move *move)
 {
-  const struct two_stripes s = find_stripes(w, of, move);
-  if (!s.lower)
+  struct window_stripe *stripe[2];
+  unsigned n = 0;
+  struct window_reader reader = window_enter(of->epoch);
+  if (has_layers_of(w, of->epoch))
+    n = sort_stripes(stripe, window_stripe(w, of->layer, of->first + move->from),
+                     window_stripe(w, of->layer, of->first + move->to));
+  window_leave(reader);
+  if (!n)
     return TAMIS_ABSENT;
   HOOK(window_move_wanted);
-  window_lock(w, s.lower);
-  if (s.higher != s.lower)
-    window_lock(w, s.higher);
+  lock_stripes(w, stripe, n);
   int result = move_locked(w, of, move);
-  if (s.higher != s.lower)
-    window_unlock(w, s.higher);
-  window_unlock(w, s.lower);
+  unlock_stripes(w, stripe, n);
   return result;
 }
 
@@ -222,7 +204,7 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
 }
 
 /* Plans a path.  Returns TAMIS_OK if there is a path, which may have no moves.  The caller must be
- * in a read section in which it has found that the layers are those of of->epoch. */
+ * in a read section, and have found in it that the layers are those of of->epoch. */
 static int plan_in_section(struct window *w, struct path_of_layer *of,
                            const struct window_buckets *place, bool thorough)
 {
@@ -237,8 +219,8 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   return TAMIS_ABSENT;
 }
 
-/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So if the next
- * holder finds a name in `frozen`, a killed process has left it, and the holder removes it. */
+/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So a name that
+ * the next holder finds in `frozen` is one that a killed process has left. */
 static void wait_for_thaw(struct window *w)
 {
   (void) owned_lock(&w->state->saving, &w->owner);
@@ -266,11 +248,9 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
   return result < 0 ? result : TAMIS_OK;
 }
 
-/* ---- no room ---- */
-
-/* Finds room in a segment, or opens a layer, or sets the segment's full mark.  (The search and the
- * mark need `opening`.)  Assumes that a segment without room is nearly full, as no call counts a
- * segment's lanes in use.  The assumption is true unless keys were chosen to collide. */
+/* Finds room in a segment, or opens a layer, or sets the segment's full mark.  The caller must hold
+ * `opening`.  As no call counts a segment's lanes in use, the function assumes that a segment
+ * without room is nearly full, which is true unless keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {

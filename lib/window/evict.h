@@ -3,9 +3,8 @@
  * Layer 2: makes room in a full bucket pair of a sliding window, and freezes segments.
  *
  * A save copies a segment word by word.  The copy would miss an entry that moves from a word that
- * is not copied yet to a copied word.  So the save's thread F freezes the segment.  Adds, renewals
- * and look-ups in the segment continue.  A thread M that has to move an entry waits until F thaws
- * the segment.
+ * is not copied yet to a copied word.  So the save's thread F freezes the segment: adds, renewals
+ * and look-ups continue, but a thread M that has to move an entry waits until F thaws the segment.
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
  *    F  names the segment in `frozen`         M  reads `frozen`; if it names M's segment,
@@ -15,19 +14,18 @@
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
  * If M has not seen the name, M had the stripes before F took them, so M's move is finished before
- * the copy.  As F holds `advancing`, no period ends during the copy, no layer leaves, and no lane
- * is dead: every stamp in the copy is that of a period that the window remembers.
+ * the copy.  As F holds `advancing`, no period ends during the copy, no layer leaves, and every
+ * stamp in the copy is that of a remembered period.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
 
 #include "window/table.h"
 
-/* Moves entries so that one of a key's two buckets in `layer` gets a free lane.  `layer` must be
- * the newest layer that `epoch` names.  Returns TAMIS_OK if the caller must try again: a bucket may
- * have a free lane now, or the list of layers has changed since `epoch`.  Returns TAMIS_ABSENT if
- * no moves make room, or if the segment has a full mark and `thorough` is false.  The caller must
- * hold no stripe, and need not be in a read section.
+/* Moves entries so that one of a key's two buckets in `layer`, the newest layer that `epoch` names,
+ * gets a free lane.  Returns TAMIS_OK if the caller must try again: a bucket may have a free lane
+ * now, or the list of layers has changed since `epoch`.  Returns TAMIS_ABSENT if no moves make
+ * room, or if the segment has a full mark and `thorough` is false.  The caller must hold no stripe.
  *   Errors  if the count of a moved entry needs memory: TAMIS_EFULL if max_bytes is reached,
  *           otherwise TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
@@ -39,7 +37,7 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
-/* Whether moves can make room in these buckets.  Call it in a read section or under `opening`. */
+/* Whether moves can make room in these buckets.  Needs a read section or the lock `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_buckets *place);
 

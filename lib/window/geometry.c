@@ -16,9 +16,9 @@ static const struct form {
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
 /* The *partners* of a bucket are the other buckets that its entries can have, one for each
- * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So adds
- * fail at a lower load factor than with long ones.  Each doubling of the table beyond 4096 buckets
- * lowers the load factor: with fingerprints of 10 + i bits, by `fall` + falls_faster[i]. */
+ * fingerprint.  With short fingerprints a bucket has few partners, at equal distances, so adds fail
+ * at a lower load factor.  Each doubling of the table beyond 4096 buckets lowers the load factor:
+ * with fingerprints of 10 + i bits, by `fall` + falls_faster[i]. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
@@ -40,8 +40,6 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
   const struct form *form = &forms[index];
   return window_shape(form->width, form->lanes * buckets, window_stamp_bits(periods));
 }
-
-/* ---- rates ---- */
 
 /* An absent key is compared with the lanes of two buckets.  Of the n = 2^f fingerprints of f bits,
  * 1 is twice as frequent as any other, as it replaces 0.  So a lane in use matches the key with
@@ -113,10 +111,8 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
   return growable ? fixed / window_geometry_share(2) : fixed;
 }
 
-/* ---- sizes ---- */
-
-/* How many keys a segment of `lanes` lanes has room for.  If there are several segments, keys are
- * spread over them at random, and even the fullest segment must have room. */
+/* How many keys a segment of `lanes` lanes has room for, where even the fullest segment must have
+ * room for the keys that it gets at random. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
   double full = full_load(s, lanes / s->lane.lanes);
@@ -129,7 +125,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
 
-/* The number of lanes that each of `segments` segments needs, if there are `keys` keys in all. */
+/* The number of lanes that each of `segments` segments needs for `keys` keys in all. */
 static double lanes_for(const struct window_shape *s, double keys, double segments)
 {
   double low = 0, high = 5 * keys / segments + s->lane.lanes;
@@ -174,9 +170,9 @@ static void derive(unsigned periods, struct window_geometry *g)
   g->rate = full_rate(&g->shape);
 }
 
-/* Chooses the shape that takes the least memory within `rate`.  If several take the same memory,
- * as all do for a few keys, chooses the one with the lowest rate: tables for a few keys may get
- * fuller than full_rate() assumes. */
+/* Chooses the shape that takes the least memory within `rate`.  Of several that take the same
+ * memory, chooses the one with the lowest rate, because tables for a few keys may get fuller than
+ * full_rate() assumes. */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

@@ -9,18 +9,18 @@
  *
  *    lower = i      upper = H + (g - i mod H), where g = fingerprint · H / 2^f
  *
- * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the
- * other, as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power
- * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; this
- * library uses the sum of both buckets, not their xor, and takes one bucket from each half.
+ * A key's fingerprint determines the sum of its two buckets.  So either bucket leads to the other,
+ * and H may be any number.  Source: Fan et al., "Cuckoo filter: practically better than Bloom",
+ * CoNEXT 2014; this library uses the sum of both buckets, not their xor, and takes one bucket from
+ * each half.
  *
  * A table of up to 2 MiB is one segment, so look-ups need not compute the segment.  Larger tables
  * have segments of half a MiB.  A save freezes one segment at a time (evict.h).
  *
  * A filter that grows opens layers, each of which is a table of its own.  Layers that exist at the
  * same time have different indices 1, 2, ...  A layer of index k gets a share of the filter's
- * false-positive rate: 0.9 if k is 1, otherwise 0.1 times 6 / (pi (k - 1))^2.  However many layers
- * there are, their shares add up to at most 1.
+ * false-positive rate: 0.9 if k is 1, otherwise 0.1 times 6 / (pi (k - 1))^2.  The shares of all
+ * layers add up to at most 1.
  */
 #ifndef TAMIS_LIB_WINDOW_GEOMETRY_H
 #define TAMIS_LIB_WINDOW_GEOMETRY_H
@@ -34,7 +34,6 @@ enum {
   WINDOW_MAX_BLOCK_SHIFT = SMALL(9, 4)
 };
 
-/* The geometry of one layer.  It never changes. */
 struct window_geometry {
   struct window_shape shape; /* shape of a bucket */
   struct window_shape whole; /* shape of a whole word, as if a word were one bucket */
@@ -48,7 +47,6 @@ struct window_geometry {
   double rate;               /* false-positive rate of the full layer */
 };
 
-/* The options that determine a geometry. */
 struct window_spec {
   unsigned periods; /* G: the number of periods */
   uint64_t capacity;
@@ -66,7 +64,7 @@ int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, u
                                struct window_geometry *out);
 
 /* Derives the other members of a saved geometry from shape_index, segments, half and capacity.
- * Returns false if no plan has these numbers. */
+ * Returns false if no plan has these four numbers. */
 bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 
 /* The lowest false-positive rate that a window can have, whatever the capacity. */
@@ -75,12 +73,10 @@ double window_geometry_lowest_rate(unsigned periods, bool growable);
 /* The lowest false-positive rate of a shape; INFINITY if its lanes are too narrow for `periods`. */
 double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
 
-/* The share of the filter's false-positive rate that the layer with this index gets. */
 double window_geometry_share(unsigned index);
 
-/* The shapes.  Their order never changes, because saved filters name a shape by its number.  A
- * window can have a shape only if the stamp leaves enough bits of a lane for the fingerprint.  For
- * each shape, calls DO with the shape's number, the bits of a lane, and the lanes of a bucket. */
+/* Calls DO with each shape's number, which saved filters contain, bits of a lane, and lanes of a
+ * bucket. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -134,12 +130,11 @@ struct window_place {
   uint64_t top; /* the fingerprint, at the top of a word */
 };
 
-/* The two buckets of a key. */
 struct window_buckets {
   uint64_t lower, upper;
 };
 
-/* Returns (g - i) mod H.  H is `half`, and g follows from `top`, as the head of this file says. */
+/* Returns (g - i) mod H, where H is `half`, and g = fingerprint * H / 2^f. */
 FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
 {
   uint64_t other = upper_half((uint128) top * half) - i;
@@ -151,7 +146,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* The address of a key.  `segmented`, a constant in fast calls: the table has several segments. */
+/* `segmented`, a constant in fast calls: the table has several segments. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -172,14 +167,13 @@ FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g
   return place;
 }
 
-/* The fingerprint as it is stored in a lane. */
 FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
                                          const struct window_place *place)
 {
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry in `bucket`.  Buckets are numbered from the segment's first one. */
+/* The other bucket of an entry, where buckets are numbered from the segment's first one. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {
@@ -188,7 +182,7 @@ static inline uint64_t window_other_in_segment(const struct window_geometry *g, 
                           : window_reflect(g->half, top, bucket - g->half);
 }
 
-/* Does what window_other_in_segment() does, for buckets that are numbered across all segments. */
+/* The other bucket of an entry, where buckets are numbered across all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {
@@ -201,7 +195,7 @@ FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)
   return bucket >> bucket_shift;
 }
 
-/* The bit of a word at which a bucket begins.  A word has one bucket, or two of 32 bits. */
+/* The bit of a word at which a bucket begins: a word has one bucket, or two of 32 bits. */
 FORCE_INLINE unsigned window_shift_of(unsigned bucket_shift, uint64_t bucket)
 {
   return (unsigned) (bucket & bucket_shift) * 32;

@@ -3,26 +3,23 @@
  * Layer 2: adds to a sliding window.
  *
  * An add first searches without stripes.  It has nothing to write if its key is remembered for as
- * long as the add wishes.  A unique add that does not renew keys has nothing to write if its key is
- * remembered at all.  Otherwise the add takes the stripes of the key in all layers, and begins with
- * step 1 of table.h.
+ * long as the add wishes or, for a unique add that does not renew keys, if its key is remembered at
+ * all.  Otherwise the add takes the stripes of the key in all layers: step 1 in table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
- * all copies: copies.h.  They are forgotten together, at the latest time that an add asked for.
+ * all copies (copies.h): they are forgotten together, at the latest time that an add asked for.
  *
  * A window remembers keys for G periods.  A key that it is to remember for only n periods gets the
- * stamp of age G - n, as if it had been added G - n periods ago.  So it is forgotten when n + 1
- * periods have ended, the running one included, and look-ups work as for other keys.
+ * stamp of age G - n, as if it had been added G - n periods ago.
  *
  *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
- *      young as the add wishes, or younger.  So even the second stamp that an add may write (step 4
- *      in table.h) is younger than the stamp that was in the lane.
+ *      young as the add wishes, or younger.
  *    - If the stamp to write has an age above 0, a jump that is under way may not keep it.  The add
  *      then writes the oldest stamp that the jump keeps: [T] in table.h.  But if the lane has the
  *      wished stamp already, the add writes nothing, and the jump forgets the key.
- *    - After the second write of the lane, one more period may end, and make the stamp dead.  The
- *      writer holds the stripe, so the sweep comes afterwards, as [Q] requires.  The add has taken
- *      effect before this period ended.
+ *    - After the second write of the lane (step 4), one more period may end, and make the stamp
+ *      dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] requires.  The add
+ *      has taken effect before this period ended.
  */
 #include "window/operations.h"
 
@@ -34,7 +31,6 @@
 #include "window/pair.h"
 #include "window/rooms.h"
 
-/* What an add has to do. */
 struct wish {
   bool unique, renews;
   unsigned age; /* age, in periods, of the stamp that the add writes */
@@ -73,9 +69,8 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 }
 
 /* Returns true if an add that renews has nothing to write.  Takes no stripe: if the function misses
- * an entry that is being moved, the add searches again under the stripes.  In the cuckoo kind an
- * add renews the key's home (pair.h).  This function does not find the home among several layers,
- * so it returns false if there are several. */
+ * an entry that is being moved, the add searches again under the stripes.  Returns false if there
+ * are several layers in the cuckoo kind, in which the add has to find the key's home (pair.h). */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);
@@ -85,11 +80,9 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
   return settled && epoch_read(&w->state->epoch) == epoch;
 }
 
-/* ---- adds under stripes ----
- *
- * The callers of functions whose names end with _locked must hold the stripes of all pairs. */
+/* ---- adds under stripes: a caller of NAME_locked() must hold the stripes of all pairs ---- */
 
-/* The stamp that an add writes in the period of `epoch`.  A running jump keeps this stamp. */
+/* The stamp that an add writes in the period of `epoch`, and that a running jump keeps. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
                                      uint64_t epoch)
 {
@@ -113,7 +106,7 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
                  pair->fingerprint | stamp_to_write(w, wish, again));
 }
 
-/* Adds a key to the newest layer, in which no live entry matches the key. */
+/* Adds a key to the newest layer, in which the key has no live entry. */
 FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
                                uint64_t epoch)
 {
@@ -126,8 +119,8 @@ FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const 
   return TAMIS_OK;
 }
 
-/* Renews a key in its present lane.  In the cuckoo kind a plain add first adds a copy; if there is
- * no memory for it, the key is not renewed.  In a counted table, a plain add only adds a copy. */
+/* Renews a key in its present lane.  In the cuckoo kind a plain add first adds a copy.  In a
+ * counted table it only adds a copy. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {
@@ -144,11 +137,8 @@ static int renew_locked(struct window *w, const struct home *home, const struct 
   return result;
 }
 
-/* Adds or renews a key.  In the Bloom kind an add renews its key in the newest layer, so that older
- * layers become empty: the key's entry in an older layer dies with its own stamp.  If no room can
- * be made in the newest layer, the add renews the older entry.
- *
- * `refused` says why no room could be made, or is 0 if no call has tried to make room yet. */
+/* Adds or renews a key, in the layer that table.h says ("Layers").  `refused` says why no room
+ * could be made in the newest layer, or is 0 if no call has tried to make room yet. */
 static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
                       int refused)
 {
@@ -168,10 +158,8 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
   return result == TAMIS_OK && present && wish->unique ? TAMIS_PRESENT : result;
 }
 
-/* ---- the calls ---- */
-
-/* Provides the room or memory that put_locked() lacked.  `lacks` is the result of that call.
- * Returns TAMIS_OK if another call of put_locked() may succeed.  The caller must hold no lock. */
+/* Provides the room or memory for lack of which put_locked() has returned `lacks`.  Returns
+ * TAMIS_OK if another call of put_locked() may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   const struct pair *open = &locked->pair[0];
@@ -207,7 +195,6 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish 
   }
 }
 
-/* Adds a key, or renews the key if it is present. */
 FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish)
 {
   if (is_settled(w, mixed, wish))
@@ -215,14 +202,13 @@ FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish)
   return put(w, mixed, wish);
 }
 
-/* Adds a key if it is absent. */
 FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *wish)
 {
   struct window *w = window_of(f);
   return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
-/* The wishes of adds for G periods, as constants: the compiler makes separate code for each. */
+/* Adds for G periods.  As the wishes are constants, the compiler makes separate code for each. */
 static const struct wish plain = {false, true, 0}, first = {true, false, 0},
                          first_or_renewed = {true, true, 0};
 
@@ -241,8 +227,6 @@ int tamis__window_add_unique(tamis_filter *f, uint64_t hash)
   struct window *w = window_of(f);
   return w->renews ? add(w, window_mixed(w, hash), &first_or_renewed) : add_absent(f, hash, &first);
 }
-
-/* ---- keys that are remembered for fewer periods ---- */
 
 int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
                           bool unique, int *results)

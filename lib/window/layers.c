@@ -9,17 +9,14 @@
  *                                                 └ newest
  *
  * Each layer in the list has a different index, which determines its share of the rate.  A new
- * layer takes the lowest free index.  When older layers have left, their indices are free again, so
- * the number of layers that a filter can open in its life has no limit.
+ * layer takes the lowest free index.  When a layer leaves, its index is free again.
  *
- * After a burst of adds the newest layer is far larger than the keys need.  It is *sparse* if its
- * capacity is at least SPARSE times the number of present keys.  If it is sparse at the ends of two
- * periods, tamis_advance() opens a smaller layer: the first layer again, if it has left and is
- * large enough, and otherwise a new layer.  (One period is not enough: keys may be removed at any
- * time, so a filter that is empty at the end of a period might have been full during it.)  The
- * large layer gets no more keys.  Its last keys are forgotten G + 1 periods later.  Then the layer
- * leaves, and its memory is released.  (In the cuckoo kind it stays while keys in it are renewed:
- * [H] in remove.c.)
+ * After a burst of adds the newest layer may be *sparse*: its capacity is at least SPARSE times the
+ * number of present keys.  If the layer is sparse at the ends of two periods, tamis_advance() opens
+ * a smaller layer: the first layer again, if it has left and is large enough, and otherwise a new
+ * layer.  (One period is not enough: keys may be removed at any time, so a filter that is empty at
+ * the end of a period might have been full during it.)  The large layer gets no more keys.  When
+ * its last keys have been forgotten, it leaves, and its memory is released.
  *
  * [S] While the large layer is still in the list, a second burst finds as much room as the first.
  *     A smaller layer is opened only if it leaves an index, and room within max_bytes, for another
@@ -27,9 +24,7 @@
  *     this is as large as the largest or leaves such room, otherwise by one of the largest size.
  *
  * Layers do not accumulate even if their keys stay, because a smaller layer is opened only if no
- * older layer is more than half as large as the sparse layer.  Nor does the filter open layers
- * again and again if its number of keys varies by less than a factor of two, because a full layer
- * is followed by one of twice its size.
+ * older layer is more than half as large as the sparse layer.
  */
 #include "window/layers.h"
 
@@ -60,9 +55,8 @@ word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
   return tamis__memory_allocate_cleared(from, bytes, comes_cleared ? 0 : bytes);
 }
 
-/* ---- the list, which changes only under `opening` ---- */
+/* ---- the list: it changes, and NAME_locked() is called, only under `opening` ---- */
 
-/* The callers of all functions whose names end with _locked must hold `opening`. */
 static struct window_layer *newest_locked(const struct window *w)
 {
   assert(lock_is_held((struct lock *) &w->opening));
@@ -77,7 +71,6 @@ static uint64_t indices_locked(const struct window *w)
   return used;
 }
 
-/* The lowest index that is not in the set `indices`. */
 static unsigned free_index(uint64_t indices)
 {
   return (unsigned) __builtin_ctzll(~indices) + 1;
@@ -91,7 +84,6 @@ static void link_layer(struct window_layer *_Atomic *link, struct window_layer *
   atomic_store_explicit(link, layer, memory_order_release);
 }
 
-/* Publishes in the epoch word that the list has changed. */
 static void publish_list(struct window *w)
 {
   bool grown = window_layer_at(&w->newest) != &w->first || window_layer_at(&w->first.older);
@@ -171,8 +163,6 @@ void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
   fullness_count(&w->rooms);
 }
 
-/* ---- opening a layer ---- */
-
 static int open_locked(struct window *w, const struct window_geometry *g, unsigned index)
 {
   const uint64_t bytes = window_layer_takes(w, g);
@@ -207,8 +197,8 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* Returns true if a layer as large as the largest could still be opened with `more` further bytes
- * and all of `indices` in use: [S].  Retired memory that waits for its readers counts as free. */
+/* Whether a layer as large as the largest could still be opened when `more` further bytes and all
+ * of `indices` are in use: [S].  Retired memory that waits for its readers counts as free. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
@@ -220,8 +210,7 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   return window_has_bytes(w, more > held ? more - held : 0);
 }
 
-/* If a layer with the plan *next would leave no room for a layer as large as the largest ([S]),
- * changes the plan to the size of the largest layer. */
+/* Changes the plan *next to the size of the largest layer if [S] requires this. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
@@ -263,8 +252,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Returns true if the first layer is not the newest, and is large enough for `most` keys.  It must
- * also be as large as the newest layer or, if the newest layer is sparse, smaller. */
+/* Whether the first layer is not the newest, has room for `most` keys, and is as large as the
+ * newest layer or, if the newest layer is sparse, smaller. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
@@ -273,7 +262,6 @@ static bool first_would_do(const struct window *w, uint64_t most)
          (first == capacity || (first < capacity && is_sparse(w, most)));
 }
 
-/* Whether the first layer has left the list, and no other layer has its index. */
 static bool first_is_free_locked(const struct window *w)
 {
   return !window_find_layer(w, window_number(&w->first)) &&
@@ -307,7 +295,6 @@ static void open_smaller_locked(struct window *w, uint64_t most)
     (void) open_locked(w, &g, index); /* if there is no memory, a later advance tries again */
 }
 
-/* Takes `opening`, for which it may have to wait, only if it will probably open a layer. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
   if (!w->spec.growable || !epoch_has_grown(epoch_read(&w->state->epoch)) ||
@@ -317,8 +304,6 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
   open_smaller_locked(w, most);
   lock_release(&w->opening);
 }
-
-/* ---- layers that leave the list ---- */
 
 /* Waits until no thread holds a stripe under which it has read an older epoch word: [L]. */
 static void wait_for_holders_of_stripes(struct window *w)

@@ -7,11 +7,11 @@
 
 #include "window/table.h"
 
-/* Sets a layer's geometry, the members derived from it, and `planes`: zeroed memory, or NULL. */
+/* Sets a layer's geometry, the members derived from it, and its planes: zeroed memory, or NULL. */
 void tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                  const struct window_geometry *g, struct window_plane *planes);
 
-/* Opens the layer after `full` if `full` is still the newest.  The caller must hold only `opening`.
+/* Opens the next layer if `full` is still the newest.  The caller must hold only `opening`.
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
@@ -23,17 +23,16 @@ struct window_layer *tamis__window_make_layer(struct window *w, const struct win
 /* Makes a layer the newest.  The caller must hold `opening`, or be the only user of the filter. */
 void tamis__window_append(struct window *w, struct window_layer *layer);
 
-/* Opens a smaller layer if the newest is too large for `most` keys.  Call it under `advancing`. */
+/* Opens a smaller layer if the newest is too large for `most` keys.  The caller must hold
+ * `advancing`.  Waits for `opening` only if a layer will probably be opened. */
 void tamis__window_open_smaller(struct window *w, uint64_t most);
 
 /* Takes closed layers out of the list, and retires them.  A sweep that began after the closing must
- * have found the layers empty.  The caller must hold `advancing`. */
+ * have found them empty: table.h.  The caller must hold `advancing`. */
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n);
 
-/* Releases a retired layer.  This is the window's function of type backlog_release. */
 void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 
-/* Releases all layers but the first, which is a part of the filter. */
 void tamis__window_destroy_layers(struct window *w);
 
 /* Allocates zeroed words, or returns NULL if there is no memory.  If `cleared_from` is not 0, the

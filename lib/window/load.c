@@ -16,7 +16,6 @@
 
 #include <string.h>
 
-/* A layer of the file, with all that the load has read of it. */
 struct content {
   struct window_geometry geometry;
   unsigned index;
@@ -29,23 +28,20 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   /* The plan of the filter's first layer, whose memory is never released.  Usually this is the
-   * oldest layer in the file.  If that layer is larger than a new filter's first layer, `apart` is
-   * set: the load makes an empty first layer outside the list, and the oldest can be released
-   * later. */
+   * oldest layer in the file.  If `apart`, the oldest is larger than a new filter's first layer:
+   * the load makes an empty first layer outside the list, and the oldest can be released later. */
   struct window_plan plan;
   bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* totals of the layers so far; `bytes` also includes `beside` */
   uint64_t beside;               /* the bytes of the rest of the filter: bytes_beside() */
-  uint64_t further;              /* the number of further copies: those beyond each key's first */
+  uint64_t further;              /* the number of copies beyond each key's first */
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
 
-/* ---- numbers from the header and from blocks ---- */
-
-/* Returns false for a counted table whose clock does not stand still, or which may grow. */
+/* Returns false for a counted table whose numbers are not those of counted.h. */
 static bool clock_is_right(const struct load *l)
 {
   const uint64_t *g = l->saved->geometry;
@@ -55,8 +51,6 @@ static bool clock_is_right(const struct load *l)
           !l->plan.spec.growable);
 }
 
-/* Returns false also if the capacity exceeds the number of lanes.  The next layer, which is made
- * for twice the capacity, would be too large. */
 bool tamis__window_get_layer(unsigned periods, const uint64_t *numbers, struct window_geometry *g,
                              unsigned *index)
 {
@@ -110,7 +104,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* The bytes of the filter without newer layers, and without the words of the oldest layer. */
+/* The bytes of the filter without the newer layers, and without the words of the oldest layer. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const struct window_plan *p = &l->plan;
@@ -118,9 +112,6 @@ static uint64_t bytes_beside(const struct load *l)
   return l->apart ? all + window_layer_bytes(p->copies) : all - words;
 }
 
-/* ---- words of a layer ---- */
-
-/* Returns the stamp of a period. */
 static unsigned stamp_of(const struct load *l, uint64_t period)
 {
   uint64_t first = l->saved->geometry[SAVED_WINDOW_STAMP] - 1;
@@ -158,8 +149,6 @@ static void forget(const struct load *l, const struct content *c, uint64_t segme
         c->words[i] &= ~lanes_bits(&s->lane, used & -used);
     }
 }
-
-/* ---- parts of the file ---- */
 
 static int load_words(struct load *l, struct content *c)
 {
@@ -229,7 +218,6 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
-/* Reads the block of a newer layer, whose index no earlier layer has. */
 static int load_layer_numbers(struct load *l, struct content *c)
 {
   struct saved_block block;
@@ -262,7 +250,7 @@ static int load_layer(struct load *l)
   return result == TAMIS_OK ? load_counts(l, c, l->n - 1) : result;
 }
 
-/* Loads the layers.  A layer that left during the save is not in the file. */
+/* Loads the layers, of which the file may have fewer than its header says. */
 static int load_layers(struct load *l)
 {
   int result;
@@ -307,7 +295,6 @@ static int append_layer(struct window *w, struct content *c)
   return TAMIS_OK;
 }
 
-/* Sets the numbers in the stripes: lanes in use and, in a counted table, further copies. */
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {

@@ -9,15 +9,12 @@
  * the loads, and says why it is right.
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
- * both for tables of one segment and of several.  A single test finds out whether the flag
- * EPOCH_GROWN is set, or a version or the epoch word has changed.  If so, the look-up begins again
- * on the general path, which searches all layers.
+ * both for tables of one segment and of several.  If the flag EPOCH_GROWN is set, or a version or
+ * the epoch word has changed, the look-up begins again on the general path.
  */
 #include "base/compiler.h"
 #include "window/operations.h"
 #include "window/table.h"
-
-/* ---- one layer ---- */
 
 /* A copy of a geometry in which the shape's members are compile-time constants. */
 FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, unsigned width,
@@ -76,8 +73,8 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
 
 /* ---- any number of layers ---- */
 
-/* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed, so that
- * the answer is unknown.  The caller must be in a read section. */
+/* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed.  The
+ * caller must be in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
   uint64_t epoch = epoch_read(&w->state->epoch);
@@ -155,7 +152,6 @@ FORCE_INLINE bool contains(const struct window *w, const struct window_geometry 
   return contains_at(w, g, &place, mixed);
 }
 
-/* Prefetches the memory of a group of keys; then looks up each key in a call of its own. */
 FORCE_INLINE size_t contains_many(const struct window *w, const struct window_geometry *g,
                                   const uint64_t *hashes, size_t n, bool *found, bool segmented)
 {

@@ -7,7 +7,6 @@
 #include "window/rooms.h"
 #include "window/save.h"
 
-/* The number of lanes in use, and the number of further copies. */
 struct in_use {
   uint64_t lanes, further;
 };
@@ -51,8 +50,6 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
   atomic_store_explicit(&stripe->copies, in_use.further, memory_order_relaxed);
   window_vacate(stripe); /* the killed owner may have cleared a lane without counting it */
 }
-
-/* ---- after a power failure ---- */
 
 void tamis__window_mend_all(struct window *w)
 {

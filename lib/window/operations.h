@@ -27,7 +27,6 @@ struct window_calls {
                              uint64_t mixed, unsigned dead);
 };
 
-/* The `prefetch` of struct filter_operations. */
 void tamis__window_prefetch(const tamis_filter *f, uint64_t hash);
 
 const struct window_calls *tamis__window_calls(const struct window_geometry *g);
@@ -37,7 +36,7 @@ const struct window_calls *tamis__window_calls(const struct window_geometry *g);
 int tamis__window_add(tamis_filter *f, uint64_t hash);
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
 
-/* Does what tamis__window_add() does, in a table that counts copies: each add adds a copy. */
+/* The add of tables that count copies: each add adds a copy. */
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
 
 /* Adds keys that are to be remembered for `periods` periods, in a window of any kind.  Returns
@@ -50,7 +49,7 @@ int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, uns
 int tamis__window_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash);
 
-/* The number of copies in a counted table. */
+/* The number of copies of a key in a counted table. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
 
 /* Adds `copies` to the number of copies of an entry in a counted table.  Returns TAMIS_EFULL if the
@@ -62,9 +61,8 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 
 int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
 
-/* Takes `advancing`.  If a process was killed while it held this lock, the killed process may have
- * ended a period without a sweep, or begun a jump.  Then the function sweeps, and completes the
- * jump ([T] in table.h). */
+/* Takes `advancing`.  If a killed process has held this lock, the function sweeps, and completes a
+ * jump that the killed process may have begun: [T] in table.h. */
 void tamis__window_lock_advancing(struct window *w);
 
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);

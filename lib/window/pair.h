@@ -23,7 +23,6 @@ static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
   return (struct pair){layer, {place.lower, place.upper}, window_fingerprint(&g->shape, &place)};
 }
 
-/* The values of a key's two buckets in a layer. */
 struct view {
   uint64_t lower, upper;
 };
@@ -39,7 +38,6 @@ static inline struct view look_at(const struct pair *pair)
                        of_upper >> window_shift_of(shift, upper)};
 }
 
-/* A lane in one of a key's two buckets. */
 struct found {
   uint64_t entry; /* 0: the lane is empty, or no lane was found */
   uint64_t bucket;
@@ -87,20 +85,27 @@ static inline void note_stripe(struct locked *locked, struct window_stripe *stri
   locked->stripe[at] = stripe;
 }
 
-/* Makes a list of one or two stripes. */
-static inline void note_stripes(struct locked *locked, struct window_stripe *a,
-                                struct window_stripe *b)
+/* Sorts two stripes, which may be the same, into stripe[].  Returns the number of stripes. */
+static inline unsigned sort_stripes(struct window_stripe *stripe[2], struct window_stripe *a,
+                                    struct window_stripe *b)
 {
-  locked->stripes = 1 + (a != b);
-  locked->stripe[0] = a < b ? a : b;
-  locked->stripe[1] = a < b ? b : a;
+  stripe[0] = a < b ? a : b;
+  stripe[1] = a < b ? b : a;
+  return a == b ? 1 : 2;
 }
 
-static inline void lock_stripes(const struct window *w, const struct locked *locked)
+static inline void lock_stripes(const struct window *w, struct window_stripe *const *stripe,
+                                unsigned n)
 {
-  HOOK(window_stripes_wanted);
-  for (unsigned i = 0; i < locked->stripes; i++)
-    window_lock(w, locked->stripe[i]);
+  for (unsigned i = 0; i < n; i++)
+    window_lock(w, stripe[i]);
+}
+
+static inline void unlock_stripes(const struct window *w, struct window_stripe *const *stripe,
+                                  unsigned n)
+{
+  for (unsigned i = n; i-- > 0;)
+    window_unlock(w, stripe[i]);
 }
 
 static inline void note_pair(const struct window *w, struct window_layer *layer, uint64_t mixed,
@@ -112,8 +117,8 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
   note_stripe(locked, window_stripe(w, layer, pair->place.upper));
 }
 
-/* Takes the stripes of a key in all layers.  While the thread waits for stripes, it is in no read
- * section, so layers may leave.  The caller must call has_layers() before it reads a layer. */
+/* Takes the stripes of a key in all layers.  Layers may leave while the thread waits for stripes,
+ * so the caller must call has_layers() before it reads a layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = locked->epoch = epoch_read(&w->state->epoch);
@@ -129,10 +134,11 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   } else {
     const struct pair *pair = &locked->pair[locked->pairs++];
     locked->pair[0] = pair_in((struct window_layer *) &w->first, mixed);
-    note_stripes(locked, window_stripe(w, pair->layer, pair->place.lower),
-                 window_stripe(w, pair->layer, pair->place.upper));
+    locked->stripes = sort_stripes(locked->stripe, window_stripe(w, pair->layer, pair->place.lower),
+                                   window_stripe(w, pair->layer, pair->place.upper));
   }
-  lock_stripes(w, locked);
+  HOOK(window_stripes_wanted);
+  lock_stripes(w, locked->stripe, locked->stripes);
   HOOK(window_stripes_taken);
 }
 
@@ -144,14 +150,13 @@ static inline bool has_layers(const struct locked *locked, uint64_t epoch)
 
 static inline void unlock_pairs(const struct window *w, const struct locked *locked)
 {
-  for (unsigned i = locked->stripes; i-- > 0;)
-    window_unlock(w, locked->stripe[i]);
+  unlock_stripes(w, locked->stripe, locked->stripes);
 }
 
-/* The home of a key: its entry in the oldest layer in which a live lane has the key's fingerprint.
- * [H] in remove.c says why calls use the oldest layer. */
+/* The home of a key: the live entry with its fingerprint in the oldest layer that has one.  [H] in
+ * remove.c says why. */
 struct home {
-  /* If false, the key has no home: `found`, in the pair searched last, has no live entry. */
+  /* False: the key has no home, and `found`, in the pair searched last, is no live entry. */
   bool live;
   const struct pair *pair;
   struct view view;
@@ -180,8 +185,7 @@ FORCE_INLINE struct home find_home(const struct locked *locked, uint64_t epoch)
 }
 
 /* Finds a lane in home->pair for a key that has no live lane there.  Returns false if there is no
- * room.  If home->found is a dead lane with the key's fingerprint, the key gets that lane, because
- * no other lane of the pair may have this fingerprint. */
+ * room.  A dead lane with the key's fingerprint comes first: window_has_live() says why. */
 FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t epoch)
 {
   const struct pair *pair = home->pair;
@@ -201,8 +205,8 @@ FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t 
   return true;
 }
 
-/* Prepares the lane *at for another entry.  Counts an empty lane as in use; sets the count of a
- * dead entry's copies to 0.  The caller must hold the stripes, and then write the lane. */
+/* Prepares the lane *at for another entry, which the caller must then write: counts an empty lane
+ * as in use, and forgets the copies of a dead entry.  The caller must hold the stripes. */
 static inline void take_lane_locked(struct window *w, const struct pair *pair,
                                     const struct found *at)
 {

@@ -1,33 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: calls that remove or count copies of a key.  They serve sliding windows of the cuckoo
- * kind, and counted tables, which have one layer, and counts only in their lanes (counted.h).
+ * Layer 2: calls that remove or count copies of a key, in sliding windows of the cuckoo kind and in
+ * counted tables (counted.h).
  *
  * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
- * reads the epoch word under them.  Both ignore entries that are dead or do not match the key.
+ * reads the epoch word under them.
  *
  * [H] Which entry a call uses.  In one layer only one lane matches a key (bucket.h).  In several
- *     layers, entries may match that were added for other keys.  All calls take the matching entry
- *     in the oldest layer, the key's *home*.  While a key is remembered, its home stays the same:
+ *     layers, entries may match that were added for other keys.  All calls take the matching live
+ *     entry in the oldest layer, the key's *home*.  While a key is remembered, its home stays the
+ *     same:
  *
- *     - No older layer gets an entry that matches the key: entries are added to the newest layer
- *       only, and older layers are closed.  There are two special cases:
- *       1. The first layer may be opened again, but only after it has left, empty.  It is then the
- *          newest.
- *       2. An add P that has read an older epoch word may write an entry to a layer that has just
- *          been closed, while an add Q of a key that matches this entry goes to the newer layer.  Q
- *          needs the stripes that P holds.  If Q gets them after P, Q finds the entry.  If Q gets
- *          them before P, P finds that the epoch word has changed.
- *     - The entry stays while copies of the key are counted in it, and lives at least as long as
- *       any add of the key asked for.
+ *     1. No older layer gets an entry that matches the key, because entries are added to the newest
+ *        layer only.  (The first layer may be opened again, but only after it has left, empty.)
+ *     2. An add P that has read an older epoch word may write an entry to a layer that has just
+ *        been closed, while an add Q of a key that matches this entry goes to the newer layer.  Q
+ *        needs the stripes that P holds.  If Q gets them after P, Q finds the entry.  If Q gets
+ *        them before P, P finds that the epoch word has changed.
+ *     3. The entry stays while copies of the key are counted in it, and lives at least as long as
+ *        any add of the key asked for.
  *
- *     So each copy is counted in the key's home, and a remove of the key takes the copy from there,
- *     and never a copy of a key that does not match the entry.  (A matching entry in a newer
- *     layer might be that of another key.)
- *
- * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane
- *     counts as free, and no call uses the count.  The count is set to 0 before the lane gets
- *     another entry (copies.h).
+ *     So each copy is counted in the key's home, and a remove takes the copy from there.
  *
  * A remove and a count take effect when the epoch word is read under the stripes, or just before
  * the next period begins: no other call changes the entry or its count meanwhile.
@@ -38,7 +31,6 @@
 #include "window/pair.h"
 #include "window/rooms.h"
 
-/* Takes the stripes of a key in all layers, and finds the key's home. */
 FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch;
@@ -55,8 +47,8 @@ FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struc
   return home;
 }
 
-/* Adds `more`, which may be negative, to the copies of an entry in a counted table: subtracts
- * `more` from the entry, because the entry's stamp is lower by one for each further copy. */
+/* Adds `more`, which may be negative, to the copies of an entry in a counted table.  The entry's
+ * stamp, in its lowest bits, is lower by one for each further copy. */
 static void change_copies(const struct window *w, const struct pair *pair, const struct found *at,
                           int64_t more)
 {
@@ -132,8 +124,8 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   return copies;
 }
 
-/* Takes no lock, and reads in the order of a look-up: [A] in table.h.  A hit takes effect when the
- * lane is read, because one load reads the entry together with its count. */
+/* Takes no lock, and reads in the order of a look-up: [A] in table.h.  A hit takes effect when one
+ * load reads the entry together with its count. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);

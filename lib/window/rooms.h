@@ -13,7 +13,8 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
   return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
 }
 
-/* Call it after an entry has left `bucket`.  Removes the full mark if a search may succeed now. */
+/* Must be called after an entry has left `bucket`.  Removes the full mark if a search may
+ * succeed. */
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
@@ -36,8 +37,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* Returns a number that grows by one whenever the removes of all processes have cleared enough
- * lanes to make another search for room worth while (fullness_has_room()).
+/* A number that grows by one whenever the removes of all processes have cleared enough lanes to
+ * make another search for room worth while (fullness_has_room()).
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
@@ -50,15 +51,15 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* Counts events that make room, such as ends of periods.  A full mark ends when the count grows. */
+/* The number of events that make room, such as ends of periods.  When it grows, full marks end. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
   return window_is_counted(w) ? rooms + window_vacated(w) : rooms;
 }
 
-/* Whether a full mark says that the segment of `bucket` has no room, so that an add fails without a
- * search.  Calls window_rooms() last, as this call takes long in a counted table. */
+/* Whether a full mark says that the segment of `bucket` has no room.  Calls window_rooms() last, as
+ * this call takes long in a counted table. */
 static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
                                   uint64_t bucket, uint64_t epoch)
 {

@@ -3,32 +3,26 @@
  * Layer 2: saves sliding windows.
  *
  * [I] A snapshot during other calls.  A save copies the layers that exist when it begins, segment
- *     by segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older
- *     layer may also have an older entry of the key, which is treated as that of another key.)
- *     Only adds of the key change the entry.  Moves keep the entry in its segment, and no move
- *     happens while the save copies the segment, which is frozen (evict.h).  So an entry that stays
- *     during the save is copied exactly once, with its stamp.
- *
- *     Periods may end between the copies of two segments, but not during a copy.  A copy has the
- *     entries that were remembered in its period, and the file says which period this was.  A stamp
- *     belongs to the same periods everywhere in the file.  So a load knows the period of each
- *     entry, and drops entries that were forgotten by the end of the save.  So if no call adds a
- *     key during the save, the loaded filter and this filter remember the key equally long after
- *     the save.  (All period numbers in the file use the offset that was valid when the save began
- *     (epoch.h), so two numbers differ by the number of periods between them.)
- *
- *     A save does not copy layers that are opened meanwhile: all their keys were added during the
- *     save.  A layer that leaves during the save is empty when it leaves, and so are its later
- *     copies.  No layer leaves while a segment is copied, as `advancing` is held.
+ *     by segment.  To show: an entry that stays during the save is copied exactly once, and a load
+ *     knows how long to remember its key.
+ *     1. An entry is in one segment of one layer.  Only adds of its key change the entry.  Moves
+ *        keep it in its segment, and no move happens while the segment is copied, because it is
+ *        frozen (evict.h).
+ *     2. Layers that are opened during the save are not copied: all their keys were added during
+ *        the save.  A layer that leaves during the save is empty, and so are its later copies.
+ *     3. No period ends during the copy of a segment.  The copy has the entries that were
+ *        remembered in its period, and the file names this period.  A stamp belongs to the same
+ *        periods everywhere in the file.  So a load knows the period of each entry, and drops
+ *        entries that were forgotten by the end of the save.  (All period numbers in the file use
+ *        the offset that was valid when the save began: epoch.h.)
+ *     4. In a window of the cuckoo kind, a key may be removed during the save, and added again in
+ *        its other bucket.  If the copy has both lanes, clear_twins() clears one of them.  All keys
+ *        that the entry matches were removed or added during the save: otherwise the entry would
+ *        have stayed in its lane.
+ *     5. The save copies a word and the counts of its lanes under the word's stripe, so each count
+ *        belongs to the entry in the copy.
  *
  *     A save holds no lock while it writes or asks for memory.
- *
- *     In a window of the cuckoo kind, a key may be removed during the save, and added again in its
- *     other bucket.  If the copy has both lanes, clear_twins() clears one of them.  No key that
- *     was present during the whole save loses its entry: each key that the entry matches was
- *     removed or added during the save; otherwise the entry would have stayed in its lane.
- *     The save copies a word and the counts of its lanes under the word's stripe, so each count
- *     belongs to the entry in the copy.
  */
 #include "window/save.h"
 
@@ -125,7 +119,7 @@ struct copy {
   struct lane_counts counts; /* the counts of the layer that is being copied */
 };
 
-/* If two lanes of a pair have the same fingerprint, clears the lane that is in the upper bucket. */
+/* If two lanes of a pair have the same fingerprint, clears the lane in the upper bucket. */
 static void clear_twins(const struct window_geometry *g, uint64_t *words)
 {
   const struct window_shape *s = &g->whole;
@@ -188,7 +182,7 @@ static bool copy_frozen(const struct window *w, const struct window_layer *layer
   return true;
 }
 
-/* Drops the counts after `begin` whose lanes have been cleared in the copy.  The remaining counts
+/* Drops the counts after `begin` whose lanes have been cleared in the copy.  The counts that remain
  * take no more bytes than before. */
 static void drop_counts(const struct window_geometry *g, const uint64_t *words, uint64_t first,
                         const struct lane_counts *begin, struct lane_counts *counts)
@@ -227,7 +221,6 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
   return TAMIS_OK;
 }
 
-/* Copies the next segment. */
 static void copy_segment(struct copy *copy)
 {
   const struct window_geometry *g = &copy->layer->geometry;
@@ -257,8 +250,6 @@ static void fill_words(void *context, uint64_t at, size_t n, void *to)
     saved_put64(out, copy->at < of_segment ? copy->words[copy->at++] : 0);
   }
 }
-
-/* ---- layers ---- */
 
 static void save_counts(struct copy *copy, const struct window_geometry *g, unsigned number)
 {
@@ -294,8 +285,8 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
 }
 
 /* Lists the layers that the header counts, the oldest first, and returns their number.  Omits newer
- * layers that have left.  If the oldest has left, it is listed, and its copies will be empty.  (A
- * layer to which its index was given after the header is not listed.) */
+ * layers that have left.  The oldest is listed even if it has left: its copies will be empty.  (A
+ * layer that has got the index of the oldest since then is not listed.) */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {

@@ -28,7 +28,7 @@ enum {
   SAVED_WINDOW_LAYERS,
   SAVED_WINDOW_GROWTHS, /* how many layers had been opened in all, up to the oldest saved one */
   SAVED_WINDOW_OLDEST,
-  /* The number of further copies when the save began.  The header's count of keys includes it. */
+  /* The number of further copies when the save began, which the header's count of keys includes. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
   SAVED_WINDOW_NUMBERS
 };
@@ -43,13 +43,12 @@ enum {
   SAVED_WINDOW_COPIED = 33
 };
 
-/* A lane in the words of a layer, with its entry. */
 struct lane_place {
   uint64_t bucket, lower; /* `lower` is the lower bucket of the entry's pair */
   uint64_t entry;         /* 0: the lane is empty */
 };
 
-/* Describes a lane of a word.  `value` is the word's value, and `index` its number in the layer. */
+/* Describes a lane of the word number `index`, whose value is `value`. */
 static inline struct lane_place lane_place(const struct window_geometry *g, uint64_t value,
                                            uint64_t index, unsigned lane)
 {
@@ -85,7 +84,7 @@ static inline bool lanes_are_alone(const struct window_geometry *g, const word *
   return true;
 }
 
-/* The bits of those lanes of a word that have an entry with a live stamp. */
+/* The bits of the lanes of a word that have an entry with a live stamp from 1 to `stamps`. */
 static inline uint64_t whole_lanes(const struct window_shape *s, uint64_t value, unsigned stamps,
                                    unsigned dead)
 {
@@ -99,14 +98,14 @@ struct window_copied_layer {
   unsigned index;
 };
 
-/* Lists the layers of a filter, from the newest to the oldest.  Returns their number. */
+/* Lists the layers, from the newest to the oldest.  Returns their number. */
 unsigned tamis__window_list(const struct window *w,
                             struct window_copied_layer layers[WINDOW_MOST_LAYERS]);
 
 /* Copies a segment to `words`, and appends its counts to `counts`.  The copy has the entries that
  * the window remembered in the period of *epoch, except for changes by other calls during the copy.
  * In the copy, only one lane of a bucket pair has a given fingerprint.  If the layer has left, the
- * copy is empty.  Returns TAMIS_ENOMEM if there is no memory for the counts. */
+ * copy is empty.  Returns TAMIS_OK, or TAMIS_ENOMEM if there is no memory for the counts. */
 int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);

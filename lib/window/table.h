@@ -8,9 +8,8 @@
  *    stripes       locks, each for some blocks of buckets in all layers
  *    versions      counters of moves; a fingerprint selects the counter for its entries
  *
- * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for all threads at
- * one instant.  Then tamis_advance() clears the lanes that have this stamp, block by block: the
- * *sweep*.  Periods have no memory of their own, so any part of the keys may belong to one period.
+ * tamis_advance() replaces the epoch word, which makes the oldest stamp dead for all threads at one
+ * instant.  Then its *sweep* clears the lanes with the dead stamp, block by block.
  *
  * A writer holds the stripes of both buckets of its key, in each layer.  Under these stripes it
  *
@@ -30,8 +29,7 @@
  *    8  sweeps as in 6, and also clears the lanes whose age will exceed G after step 9
  *    9  replaces the epoch word by one whose stamp is d steps ahead
  *
- * To end more than G periods, tamis_advance() jumps over G periods, ends one more by 5 and 6, and
- * gives the new period the number that the caller asked for.
+ * To end more than G periods, tamis_advance() jumps over G periods, then ends one more by 5 and 6.
  *
  * [P] A writer writes a lane at most twice, and leaves no old stamp there.
  *     1. An advance takes the writer's stripe before each step 9 and after each step 5.  So while
@@ -40,52 +38,46 @@
  *        differs from that of step 1, and step 4 sees the change.
  *     3. After the change that step 4 sees, only a step 5 can follow.  It ends one period, and does
  *        not make the stamp of step 4 dead (unless the key ends with that period: insert.c).
- *     An advance waits for a writer that is descheduled between 1 and 4, so no writer returns with
- *     an old stamp.
  *
- * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  The stamp is
- *     dead from period p + G + 1 on.  The sweep of that period clears all lanes with this stamp
- *     before p + G + 2 can be published.  No call writes the stamp again:
- *     - A writer or a move that takes a stripe after the sweep reads the epoch word of that sweep,
- *       or a later one, because the stripe orders them.  So an add writes a live stamp.  A move
- *       carries no dead lane.  It writes the stamp that it reads under the stripes, not the one
- *       that its search has read, so it undoes no renewal.
- *     - If a call holds the stripe before the sweep, the sweep comes after the call.
- *     - A move from a block that is not swept yet to a swept block holds the stripes of both
- *       blocks, so it has read the new epoch word.
+ * [Q] G + 2 stamps are enough: when period p + G + 2 uses the stamp of period p again, no lane has
+ *     this stamp.
+ *     1. The stamp is dead from period p + G + 1 on.  The sweep of that period clears all lanes
+ *        with the stamp, before p + G + 2 can be published.
+ *     2. A call that holds a stripe before the sweep takes it is followed by the sweep.
+ *     3. A call that takes a stripe after the sweep reads the epoch word of the sweep or a later
+ *        one, because the stripe orders them.  So an add writes a live stamp, and a move carries no
+ *        dead lane.  (A move writes the stamp that it reads under the stripes.)
+ *     4. A move from a block that is not swept yet to a swept block holds the stripes of both
+ *        blocks, so 3 applies to it.
  *
  * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
  *     stamp belongs to the same period as before.  The d - 1 stamps in between belong to periods
- *     that never ran.  Step 8 has cleared the lanes with these stamps, and no call writes them
- *     again:
- *     - An add writes the stamp of step 1, which the jump keeps, as d is at most G.
- *     - Three calls may write older stamps: a move, a union (unite.c), and the add of a key with an
- *       end of its own (insert.c).  Each reads, under its stripes, the epoch word and then
- *       `coming`, and writes no stamp that the jump does not keep.  If the sweep has taken one of
- *       these stripes, the call sees `coming`; if not, the sweep comes after the call.
- *     - Step 9 may come after such a call has read the epoch word.  `coming` is still d steps ahead
- *       of this word.  If another jump has begun, `coming` is further ahead, and the sweep of that
- *       jump comes after the call.
+ *     that never ran.  Step 8 has cleared the lanes with these stamps.  No call writes them again:
+ *     1. An add writes the stamp of step 1, which the jump keeps, as d is at most G.
+ *     2. Three calls may write older stamps: a move, a union (unite.c), and the add of a key with
+ *        an end of its own (insert.c).  Each reads, under its stripes, the epoch word and then
+ *        `coming`, and writes no stamp that the jump does not keep.  If the sweep has taken one of
+ *        these stripes, the call sees `coming`; if not, the sweep comes after the call.
+ *     3. Step 9 may come after such a call has read the epoch word.  `coming` is still d steps
+ *        ahead of this word.  If another jump has begun, `coming` is further ahead, and the sweep
+ *        of that jump comes after the call.
  *
  *     A process that takes `advancing` over from a dead owner sweeps first.  If the owner was in a
- *     jump, this sweep is step 8, and step 9 follows.  So a jump that has begun is completed, and
- *     `coming` only grows.
+ *     jump, this sweep is step 8, and step 9 follows.  So each jump is completed.
  *
  * [A] No false negative.  A look-up reads, in this order: the epoch word, the version of the
  *     fingerprint, the lower bucket, the upper bucket, the version again, the epoch word again.  It
- *     begins again if the version or the epoch word has changed.  Suppose that a look-up misses a
- *     key that is remembered during the whole look-up.
+ *     begins again if the version or the epoch word has changed.  (The second read of the epoch
+ *     word finds that a lane's stamp may be of a later period, which the first word calls dead.)
+ *     Suppose that a look-up misses a key that is remembered during the whole look-up.
  *     1. The epoch word did not change, so the period was the same throughout.
  *     2. At every instant one of the buckets had the key with a live stamp, because one store
  *        replaces an old stamp by a new one.
  *     3. So when the look-up read the lower bucket without a hit, the key was in the upper bucket,
  *        and a move took it to the lower one before the look-up read the upper bucket.  But then
  *        the version has changed: stripe.h.
- *     (A move the other way bumps the version before it clears the lower lane.  So a look-up that
- *     reads the cleared lane also sees the copy in the upper bucket, or the versions differ.)
- *
- *     Without the second read of the epoch word, a look-up that was descheduled might meet a stamp
- *     of a later period, which its own epoch word calls dead: a false negative.
+ *     4. A look-up that reads a lower lane after a move has cleared it also sees the copy in the
+ *        upper bucket, or the versions differ: the move bumps the version before it clears a lane.
  *
  * [J] After the window.  A hit has read a lane with a live stamp while the period was P.  By [Q]
  *     this is the stamp of one of the periods P - G to P.  The hit takes effect when the look-up
@@ -93,17 +85,16 @@
  *     period takes effect at 5, for all keys at once.  A jump forgets each key separately, when the
  *     key's stripe is swept.
  *
- * [B] One winner in a window.  All unique adds of a key take the same two stripes in each layer.
- *     The first add that misses the key there writes its lane before it releases the stripes.  The
- *     second add reads the epoch word (1) under the stripes, so it is not in an earlier period than
- *     the first.  A key that is forgotten at step 1 stays forgotten until an add writes it.  So
- *     within a window the second add finds the lane of the first.  (An add that finds the key
- *     without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.)
- *
- *     Layers: an add reads the epoch word again under the stripes.  If this word names a newest
- *     layer whose stripes the add does not hold, the add begins again.  A layer may be opened after
- *     this read; then the add writes its key to a layer that is not the newest any more.  The next
- *     unique add of the key takes the stripes of that layer, too, and finds the key.
+ * [B] One winner in a window.
+ *     1. All unique adds of a key take the same two stripes in each layer.  The first add that
+ *        misses the key there writes its lane before it releases the stripes.
+ *     2. The second add reads the epoch word (1) under the stripes, so it is not in an earlier
+ *        period than the first.  A key that is forgotten at step 1 stays forgotten until an add
+ *        writes it.  So within a window the second add finds the lane of the first.
+ *     3. If the epoch word that an add reads under the stripes names a newest layer whose stripes
+ *        the add does not hold, the add begins again.  If a layer is opened after this read, the
+ *        add writes its key to the layer before.  The next unique add of the key takes the stripes
+ *        of that layer, too, and finds the key.
  *
  * [C] All or nothing.  An add that finds no room has changed nothing.  Even after its moves, each
  *     entry is in one of the entry's two buckets.
@@ -114,15 +105,13 @@
  * [E] The rate.  A look-up compares all lanes of two buckets in each layer (geometry.c).  Dead
  *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
  *
- * *Only one lane of a key's two buckets has the key's fingerprint*, live or dead: see bucket.h.  So
- * an add that finds a dead lane with its key's fingerprint uses that lane.
+ * Layers.  New keys go to the newest layer.  An add of a key whose entry is in an older layer
  *
- * Layers.  New keys go to the newest layer.  In the cuckoo kind an add of a key whose entry is in
- * an older layer renews the entry there: [H] in remove.c.  In the Bloom kind the add writes the key
- * to the newest layer, too.  The older entry dies with its own stamp, so a closed layer is empty G
- * + 1 periods later.  (The older entry cannot be cleared at once, as another key may match it,
- * too.)  A look-up finds either entry, and so does a unique add, under the stripes of all layers.
- * If the newest layer has no room and no other can be opened, the add renews the older entry.
+ *     - renews the entry there, in a window of the cuckoo kind: [H] in remove.c
+ *     - writes the key to the newest layer, too, in a window of the Bloom kind.  The older entry
+ *       dies with its own stamp, so a closed layer is empty G + 1 periods later.  (The older entry
+ *       cannot be cleared at once, as another key may match it, too.)  If the newest layer has no
+ *       room and no other can be opened, the add renews the older entry.
  *
  * When a search for room fails, the add opens the next layer, which has twice the size.  For this,
  * it holds the lock `opening` and no stripe.  When far fewer keys are present than the newest layer
@@ -131,49 +120,43 @@
  *     A layer is closed when another one is opened.  The closed layer leaves the list when a sweep
  *     that began after the closing finds the layer empty.  The result of such a sweep is final:
  *     1. Adds and moves write new entries to the newest layer only, and read under their stripes
- *        which layer this is.  Writers that have locked stripes for the closed layer find no entry
- *        to renew there.
+ *        which layer this is.
  *     2. A call that has read an older epoch word held its stripes when the layer was closed.  The
  *        sweep waits for these stripes.
  *     3. So no entry is written to a block after the sweep of the block, and no move carries an
- *        entry past the sweep.  (A sweep that began before the closing may miss entries.)
- *     The newest layer never leaves.
+ *        entry past the sweep.
+ *
+ * The end of a period and a change of the list do not wait for each other: both replace the epoch
+ * word by compare-and-swap.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after three steps: the layer has left the list, each stripe has been taken once, and a grace
  *     period has passed.  Only the thread that holds `advancing` lets layers leave.  A thread reads
  *     a layer in one of four ways:
  *
- *     - As the first layer, which is never released.  The straight path of look-ups (lookup.c)
- *       reads no other layer.  If a layer is opened meanwhile, the epoch word has changed, and the
- *       look-up begins again.
- *     - In a read section, in which it has followed the list from the newest layer to this layer.
- *       During the section, the list contained this layer, or the newer layer whose link led here.
- *       A layer that leaves keeps its link.  So this layer left after the newer layer, or has not
- *       left.  By induction, this layer had not been retired when the section began.  (If the list
- *       changes, links may lead to layers that the epoch word did not name, as the first layer may
- *       be opened again.  But then the epoch word has changed.)
- *     - Under a stripe.  The thread has found the layer with an earlier epoch word, and the epoch
- *       word that it reads under the stripe has the same layers (has_layers() in pair.h,
- *       move_locked() in evict.c).  So the layer was in the list at this read.  If the layer leaves
- *       later, the thread that retires it first waits for the stripe.  A thread that takes the
- *       stripe after that wait sees in the epoch word that the layer has left.
- *     - While it holds `advancing`, or for the newest layer `opening`: the layer cannot leave then.
+ *     1. As the first layer, which is never released.  The straight path of look-ups (lookup.c)
+ *        reads no other layer.
+ *     2. In a read section, in which it has followed the list from the newest layer to this layer.
+ *        During the section, the list contained this layer, or the newer layer whose link led here.
+ *        A layer that leaves keeps its link.  So this layer left after the newer layer, or has not
+ *        left.  By induction, this layer had not been retired when the section began.  (If the list
+ *        changes, links may lead to layers that the epoch word did not name, as the first layer may
+ *        be opened again.  But then the epoch word has changed.)
+ *     3. Under a stripe.  The thread has found the layer with an earlier epoch word, and the epoch
+ *        word that it reads under the stripe has the same layers (has_layers() in pair.h,
+ *        move_locked() in evict.c).  So the layer was in the list at this read.  If the layer
+ *        leaves later, the thread that retires it first waits for the stripe.
+ *     4. While it holds `advancing`, or for the newest layer `opening`: the layer cannot leave
+ *        then.
  *
  *     A writer that waits for stripes is in no read section, as a read section never waits.  The
- *     field `changes` of the epoch word shows whether the layers are still the same.  (`changes`
- *     wraps round after 8192 changes.  Calls compare it over a few periods only, in which there are
- *     fewer changes: epoch.h.)  Counts of copies are read and released like their layer.
+ *     field `changes` of the epoch word shows whether the layers are still the same.  Counts of
+ *     copies are read and released like their layer.
  *
  * [N] Names of layers.  A layer's *number*, of 64 bits, counts the changes of the list up to the
  *     change that opened the layer.  No other layer ever has this number.  Saves and unions
  *     name a layer by its number.  The name of the frozen segment has the layer's *index*, which is
  *     unique in the list.  While a segment is frozen, `advancing` is held, so no layer leaves.
- *
- * Other calls wait for an advance only when they need a stripe, which the advance holds for one
- * block, or `opening`, which it holds while it changes the list or opens a smaller layer.  The end
- * of a period and a change of the list do not wait for each other: both change the epoch word by
- * compare-and-swap.
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.  A cuckoo filter that
  * processes share is a stamped table, too: counted.h.
@@ -193,7 +176,6 @@
 #include "window/epoch.h"
 #include "window/geometry.h"
 
-/* Indices of the counters in window.counters. */
 enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_RETRIES };
 
 struct window_calls;
@@ -213,16 +195,14 @@ struct window_layer {
   WIDE const struct window_calls *calls; /* the functions for the layer's shape */
   /* An array of WINDOW_PLANES planes; NULL: the window is not of the cuckoo kind. */
   WIDE struct window_plane *planes;
-  /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
-   * this link for its readers. */
+  /* The next older layer, or NULL.  A layer that has left the list keeps this link: [L]. */
   WIDE struct window_layer *_Atomic older;
   _Atomic uint64_t number; /* the layer's name: [N]; changes if the layer is reopened; relaxed */
   unsigned index;          /* determines the layer's share of the rate; unique in the list */
   unsigned block_shift;    /* log2 of the number of words in a block */
   unsigned plane_shift;    /* log2 of the number of words in a plane */
   /* Marks of full segments (rooms.h).  Segments whose numbers are equal modulo WINDOW_MARKS share a
-   * mark: they become full together, as keys are spread evenly.  The marks change often, and so
-   * have a cache line of their own. */
+   * mark: they become full together, as keys are spread evenly. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
@@ -264,8 +244,8 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
-  /* `lanes`: how many lanes are in use, live or dead.  `copies`: how many further copies entries
-   * have.  Written by the holder, read by any thread.  (Relaxed: no data depends on them.) */
+  /* The number of lanes in use, live or dead, and the number of further copies of entries.
+   * Relaxed: statistics that the holder of the stripe writes and any thread reads. */
   _Atomic uint64_t lanes, copies;
   _Atomic uint64_t vacated; /* the number of lanes that removes have cleared in a counted table */
 };
@@ -321,7 +301,6 @@ static inline const struct window *const_window_of(const tamis_filter *f)
   return (const struct window *) f;
 }
 
-/* Whether the table is a counted one. */
 static inline bool window_is_counted(const struct window *w)
 {
   (void) w;
@@ -352,9 +331,9 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the running period.  The loop repeats until `numbers` is the same before and after
- * the load of the epoch word.  Both then fit together, because an earlier value of `numbers`
- * comes back only within one period (by tamis_set_period()) or after 2^28 periods. */
+/* The number of the running period.  If `numbers` is the same before and after the load of the
+ * epoch word, the two values fit together: an earlier value of `numbers` comes back only within one
+ * period (by tamis_set_period()) or after 2^28 periods. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -367,7 +346,7 @@ static inline uint64_t window_period(const struct window *w)
 }
 
 /* The greatest age, in periods, of keys that the running jump keeps: [T].  The caller must hold a
- * stripe or `advancing`.  Relaxed: a jump sets `coming` first, and then takes each stripe. */
+ * stripe or `advancing`.  Relaxed: a jump sets `coming` before it takes each stripe. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);
@@ -381,7 +360,7 @@ static inline uint64_t window_number(const struct window_layer *layer)
 
 /* ORDER layer.newest (acquire)
  *   pairs with     layer.opened
- *   makes visible  the layer's fields.  (The epoch word says which layers to search)
+ *   makes visible  the layer's fields
  *   if weakened    a thread that follows the link might not see the fields that were set before
  *   checked by     mutants/window_layer_opened_relaxed */
 static inline struct window_layer *window_layer_at(struct window_layer *const _Atomic *link)
@@ -389,10 +368,10 @@ static inline struct window_layer *window_layer_at(struct window_layer *const _A
   return atomic_load_explicit(link, memory_order_acquire);
 }
 
-/* The newest layer that `epoch` names, which gets new keys.  If `epoch` does not name w->newest
- * yet, the number of w->newest is 1 above `changes` in `epoch`, and the result is the layer before
- * it. (Comparing modulo 8192 is enough: since w->newest was opened, fewer than 64 layers have
- * left.)  If the filter has grown, the caller must be in a read section. */
+/* The newest layer that `epoch` names.  If `epoch` does not name w->newest yet, the number of
+ * w->newest is 1 above `changes` in `epoch`, and the result is the layer before w->newest.
+ * (Comparing modulo 8192 is enough: since w->newest was opened, fewer than 64 layers have left.)
+ * If the filter has grown, the caller must be in a read section. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -404,7 +383,6 @@ static inline struct window_layer *window_newest(const struct window *w, uint64_
   return older ? older : layer; /* `older` is NULL only if `epoch` is out of date */
 }
 
-/* The next layer to search, or NULL if `layer` was the last one. */
 static inline struct window_layer *window_next(const struct window_layer *layer, uint64_t epoch)
 {
   return epoch_has_grown(epoch) ? window_layer_at(&layer->older) : NULL;
@@ -420,10 +398,7 @@ static inline struct window_layer *window_find_layer(const struct window *w, uin
   return layer;
 }
 
-/* ---- readers ----
- *
- * The first layer is never released, but other layers are released when they have left the list.
- * So a call needs a read section only if the filter has grown. */
+/* ---- readers: a call needs a read section only if there are layers besides the first ---- */
 
 struct window_reader {
   bool inside;
@@ -445,7 +420,8 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-/* Gives the process a name, if it has none after a fork.  Call it before you take any lock.
+/* Gives the process a name, if it has none after a fork.  A call must do this before it takes any
+ * lock.
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
@@ -534,7 +510,7 @@ static inline uint64_t window_load(const struct window_layer *layer, uint64_t bu
   return word_load(window_word(layer, bucket)) >> window_shift_of(g->bucket_shift, bucket);
 }
 
-/* Writes one lane.  The caller must hold the bucket's stripe, as all writers of the word do. */
+/* Writes one lane.  The caller must hold the bucket's stripe. */
 static inline void window_store(const struct window_layer *layer, uint64_t bucket, unsigned lane,
                                 uint64_t entry)
 {
@@ -547,9 +523,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * These versions count moves, as the versions of stripes do (stripe.h).  But a counter is selected
- * by an entry's fingerprint, not by its stripe.  So a look-up reads one counter for both buckets,
- * and threads with different stripes may increment the same counter. */
+ * These versions count moves, as the versions of stripes do (stripe.h).  An entry's fingerprint
+ * selects the counter.  So a look-up reads one counter for both buckets, and threads with different
+ * stripes may increment the same counter. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

@@ -8,15 +8,14 @@
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
  * age of an entry is the number of periods since that of its stamp.)  In `into`, an entry gets the
- * age that it had in `from` when its segment was copied.  This age counts from the period of `into`
- * in the epoch word that the union has read under the stripes.  If `into` has the key already, the
- * entry gets the smaller of both ages.  So `into` remembers a key for as many periods of `into` as
- * `from` would in periods of `from`.
+ * age that it had in `from` when its segment was copied or, if smaller, the age of the live entry
+ * that is in `into` already.  Ages in `into` count from the period in the epoch word that the union
+ * has read under the stripes.
  *
  *    The union need not read the epoch word again, because the entry counts as added at the first
  *    read.  If the next period begins before the union writes the lane, the stamp is one period
  *    older, or dead.  The union holds the stripe, so the sweep comes afterwards, as [Q] in table.h
- *    requires.  [T] in table.h says which entries a jump does not keep.
+ *    requires.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
  *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: a union
@@ -25,10 +24,9 @@
  * Counted tables (counted.h) have no time.  A union adds up a key's copies in both tables.
  *
  * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  So a union
- * can add the entry to a layer of the same geometry, but not to a larger layer.  No entry may be
- * added to a layer that has a newer one ([H] in remove.c, and table.h).  So for a union both
- * filters must have one layer, of the same geometry, and there must be room for the entries of
- * both.
+ * can add the entry only to a layer of the same geometry.  No entry may be added to a layer that
+ * has a newer one ([H] in remove.c).  So for a union both filters must have one layer, of the same
+ * geometry, and there must be room for the entries of both.
  */
 #include "window/operations.h"
 
@@ -39,8 +37,6 @@
 #include "window/evict.h"
 #include "window/pair.h"
 #include "window/save.h"
-
-/* ---- one entry ---- */
 
 struct united {
   struct pair pair; /* the pair in `into` */
@@ -59,7 +55,7 @@ static int unite_counted_locked(const struct window *w, const struct united *u,
 }
 
 /* Adds an entry to its pair in the newest layer, which the epoch word `before` named.  The caller
- * must hold the stripes of the pair. */
+ * must hold the pair's stripes. */
 static int unite_locked(struct window *w, const struct united *u, uint64_t before)
 {
   const struct window_layer *layer = u->pair.layer;
@@ -101,39 +97,38 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
 }
 
 /* Tries once to add an entry.  Returns TAMIS_EFULL also if the pair's layer has been closed. */
-static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
+static int try_to_unite(struct window *w, const struct united *u, uint64_t epoch)
 {
-  locked->epoch = epoch_read(&w->state->epoch);
-  struct window_reader reader = window_enter(locked->epoch);
-  struct window_layer *newest = window_newest(w, locked->epoch);
-  bool open = newest == u->pair.layer && window_number(newest) == u->number;
-  if (open)
-    note_stripes(locked, window_stripe(w, newest, u->pair.place.lower),
-                 window_stripe(w, newest, u->pair.place.upper));
+  struct window_stripe *stripe[2];
+  unsigned n = 0;
+  struct window_reader reader = window_enter(epoch);
+  struct window_layer *newest = window_newest(w, epoch);
+  if (newest == u->pair.layer && window_number(newest) == u->number)
+    n = sort_stripes(stripe, window_stripe(w, newest, u->pair.place.lower),
+                     window_stripe(w, newest, u->pair.place.upper));
   window_leave(reader);
-  if (!open)
+  if (!n)
     return TAMIS_EFULL;
-  lock_stripes(w, locked);
-  int result = unite_locked(w, u, locked->epoch);
-  unlock_pairs(w, locked);
+  HOOK(window_stripes_wanted);
+  lock_stripes(w, stripe, n);
+  int result = unite_locked(w, u, epoch);
+  unlock_stripes(w, stripe, n);
   return result;
 }
 
 static int unite_entry(struct window *w, const struct united *u)
 {
   for (;;) {
-    struct locked locked;
-    int moved = TAMIS_OK, result = try_to_unite(w, u, &locked);
+    const uint64_t epoch = epoch_read(&w->state->epoch);
+    int moved = TAMIS_OK, result = try_to_unite(w, u, epoch);
     if (result == NO_ROOM)
-      moved = tamis__window_evict(w, u->pair.layer, &u->pair.place, locked.epoch, true);
+      moved = tamis__window_evict(w, u->pair.layer, &u->pair.place, epoch, true);
     if (moved != TAMIS_OK)
       result = moved == TAMIS_ABSENT ? TAMIS_EFULL : moved;
     if (result == TAMIS_OK || (result < 0 && !tamis__backlog_hurry(&w->backlog)))
       return result; /* all other results lead to another attempt */
   }
 }
-
-/* ---- all entries ---- */
 
 struct both {
   struct window *into, *from;
@@ -181,8 +176,8 @@ static int unite(struct both *b, const struct united *u)
   return unite_entry(b->into, u);
 }
 
-/* Whether the entry's stamp is that of a remembered period.  In a window that processes share,
- * another process may have written any stamp. */
+/* Whether the entry's stamp is that of a remembered period: another process may have written any
+ * stamp to a shared window. */
 static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
 {
   const unsigned stamp = window_stamp_of(&b->of.geometry.shape, entry), stamps = b->from->stamps;
@@ -190,7 +185,6 @@ static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
          stamp != epoch_next_stamp(epoch_now(epoch), stamps);
 }
 
-/* Calls `call` for each entry of the copied segment. */
 static int for_each_copied(struct both *b, uint64_t segment, uint64_t epoch,
                            int (*call)(struct both *, const struct united *))
 {
@@ -231,9 +225,6 @@ static int for_each_entry(struct both *b, int (*call)(struct both *, const struc
   return result;
 }
 
-/* ---- the union ---- */
-
-/* Finds the only layer of a filter.  Returns false if the filter has several layers. */
 static bool find_only_layer(const struct window *w, struct window_copied_layer *only)
 {
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
@@ -258,9 +249,8 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
          a->growable == b->growable;
 }
 
-/* Checks whether there is room for the keys of both filters; an entry that is in both counts once.
- * Also checks that a file could hold the number of all copies.  (Merging two windows into each
- * other in turn multiplies the copies: the number is too large after some seventy unions.) */
+/* Checks that there is room for the keys of both filters, where an entry that is in both counts
+ * once, and that a file could hold the number of all copies. */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

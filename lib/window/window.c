@@ -10,9 +10,7 @@
 
 #include <math.h>
 
-/* ---- options ---- */
-
-/* A window of the Bloom kind has no word layout.  The other kinds ignore the layout. */
+/* Windows of the Bloom kind have no word layout.  Other kinds ignore the layout. */
 static bool layout_is_possible(const tamis_options *options)
 {
   return options->kind != TAMIS_BLOOM || options->layout != TAMIS_LAYOUT_WORD;
@@ -91,8 +89,6 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   *out = &w->head;
   return TAMIS_OK;
 }
-
-/* ---- figures ---- */
 
 /* Estimates the live lanes of a layer from a sample of its words, as no call counts live lanes. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
