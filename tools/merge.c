@@ -94,7 +94,7 @@ static bool add_one(tamis_filter *into, const char *first, const char *path)
 static void note_rate(const tamis_filter *filter)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
-  if (tamis_get_stats(filter, &stats) == TAMIS_OK && stats.kind == TAMIS_BLOOM &&
+  if (tamis_get_stats(filter, &stats) == TAMIS_OK && stats.kind != TAMIS_CUCKOO &&
       stats.fpp_estimate > 1.02 * stats.fpp)
     note("the union holds about %.1f times the lines planned for, so the rate rose from %.2g to "
          "%.2g",

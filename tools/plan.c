@@ -180,7 +180,8 @@ void plan_announce(const struct plan *plan, const struct shared_options *options
 void plan_note_load(const struct plan *plan, const struct chain_figures *figures, const char *lines)
 {
   const tamis_options *filter = &plan->filter;
-  if (filter->kind == TAMIS_BLOOM && filter->growable && figures->fpp > 1.02 * filter->fpp)
+  const bool takes_more = filter->growable || filter->kind == TAMIS_COUNTING_BLOOM;
+  if (filter->kind != TAMIS_CUCKOO && takes_more && figures->fpp > 1.02 * filter->fpp)
     note("there were %s%.1f times the %s planned for, so the rate rose from %.2g to %.2g; %s",
          figures->fpp > 0.5 ? "over " : "", figures->load, lines, filter->fpp, figures->fpp,
          plan->lines > 0 ? "use --capacity to plan for them" : "use a larger --memory");

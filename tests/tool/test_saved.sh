@@ -224,6 +224,8 @@ run build --like a.tamis half.b -o b.tamis
 run merge a.tamis b.tamis -o both.tamis
 check "merge: more lines than planned for are told" \
   grep -q '^tamis: the union holds .* so the rate rose' err
+run build --kind counting --capacity 1k half.a -o b.tamis
+check "build --kind counting: the same" grep -q '^tamis: there were .* so the rate rose' err
 run build --capacity 50k half.a -o b.tamis
 cp both.tamis before.tamis
 run merge a.tamis b.tamis -o both.tamis
