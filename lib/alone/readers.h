@@ -64,12 +64,10 @@ static inline void tamis__backlog_retire(struct backlog *backlog, struct retired
   backlog->release(backlog->owner, block, size);
 }
 
-static inline bool tamis__backlog_drain(struct backlog *backlog)
+static inline bool tamis__backlog_drain(struct backlog *backlog, bool hurry)
 {
-  (void) backlog;
+  (void) backlog, (void) hurry;
   return false;
 }
-
-#define tamis__backlog_hurry tamis__backlog_drain
 
 #endif

@@ -9,30 +9,28 @@
  *       that liburcu must not know of: one for which liburcu has no memory (liburcu would end the
  *       process), or any thread of a forked child.  No thread is registered inside a section.
  * R2  No call waits for a reader, and no call is a cancellation point.  waiter.lock is held for a
- *     few steps.  While it is held, the library calls nothing that could wait, take another lock or
- *     enter the kernel: not liburcu, not malloc (so not pthread_create), no callback.  Conditions
- *     are signalled after the lock has been released.  No signal is lost: a request is written
- *     under the lock, so the waiting thread either sees the request before it sleeps, or already
- *     sleeps when the signal comes.  A late signal does no harm.
+ *     few steps, in which the library calls nothing that could wait, take another lock or enter the
+ *     kernel: not liburcu, not malloc (so not pthread_create), no callback.  Conditions are signalled
+ *     after the lock has been released.  No signal is lost: a request is written under the lock, so
+ *     the waiting thread either sees the request before it sleeps, or already sleeps when the signal
+ *     comes.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.
  *     - waiter.lock: the child's handler initialises it.  The data under it are valid after every
- *       step: the numbers only grow, the child begins a new grace period even if the parent's
- *       thread was in one, and this_order() explains the lists.
+ *       step: the numbers only grow, the child begins its own grace periods, and this_order()
+ *       explains the lists.
  *     - Locks of liburcu might stay held for ever, so the child calls no function of liburcu that
  *       takes a lock.  The child's threads are counted readers, and its grace periods wait only for
  *       those.  If the forking thread was inside as a registered reader, it is also counted until
  *       that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     Unloading waits until all readers have left, because the library's thread waits for them, and
- *     then returns to the library's code.  The end of the process waits for at most a second,
- *     because a reader might stay inside for ever.  liburcu is kept loaded, because it has code to
- *     run at the end of each registered thread.
+ *     Unloading waits for all readers, for which the thread waits.  The end of the process waits for
+ *     at most a second, because a reader might stay inside for ever.  liburcu is kept loaded: it has
+ *     code to run at the end of each registered thread.
  * R5  If the system refuses a thread or membarrier, retired memory is kept until the system permits
  *     both.  Registered readers rely on membarrier for their barriers, and liburcu ends the process
- *     when membarrier is refused.  A seccomp filter can refuse membarrier at any time, so the
- *     library tries membarrier before each grace period.  If a seccomp filter is installed for all
- *     threads while liburcu waits, liburcu still ends the process.
+ *     when membarrier is refused.  So the library tries membarrier before each grace period.  (If a
+ *     seccomp filter refuses it to all threads while liburcu waits, liburcu ends the process.)
  */
 #include "base/reclaim.h"
 
@@ -40,7 +38,6 @@
 #include "base/cores.h"
 #include "base/counted.h"
 #include "base/hook.h"
-#include "base/monotonic.h"
 #include "base/unload.h"
 
 #include <errno.h>
@@ -48,16 +45,18 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-static const int64_t idle_time = SECOND; /* after so much time without requests, the thread ends */
+#define SECOND INT64_C(1000000000) /* nanoseconds */
+
+static const int64_t idle_time = SECOND; /* without requests, the thread ends */
 /* After a grace period the thread looks for requests at intervals from first_look to last_look. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the process's end waits no longer than this */
+static const int64_t exit_time = SECOND;    /* the most that the process's end waits */
 static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
-/* While the thread waits for counted readers, it sleeps for first_nap to longest_nap at a time. */
-static const int64_t first_nap = SECOND / 20000;
+static const int64_t first_nap = SECOND / 20000; /* of a thread that waits for counted readers */
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
@@ -71,19 +70,19 @@ static struct {
   /* LOCK process.waiter (order 1): protects what the waiting thread uses, and the lists of all
    * backlogs; held for a few steps.  The child of a fork initialises it again. */
   pthread_mutex_t lock;
-  pthread_cond_t more, ended; /* both use the monotonic clock */
-  uint64_t wanted;            /* the number of the latest grace period that a filter needs */
-  uint64_t started, elapsed;  /* the last grace period that has begun, and the last that is over */
-  bool running;               /* the waiting thread exists, or is about to be started */
-  bool looking;               /* the thread sleeps, but will soon look for requests by itself */
-  bool unjoined;              /* `thread` must be joined after it has ended */
+  pthread_cond_t more, ended;
+  uint64_t wanted;           /* the number of the latest grace period that a filter needs */
+  uint64_t started, elapsed; /* the last grace period that has begun, and the last that is over */
+  bool running;              /* the waiting thread exists, or is about to be started */
+  bool looking;              /* the thread sleeps, but will soon look for requests by itself */
+  bool unjoined;             /* `thread` must be joined after it has ended */
   pthread_t thread;
-  bool stopping; /* the process is about to end, or the library to be unloaded */
+  bool stopping; /* the process or the library is about to go */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .more = PTHREAD_COND_INITIALIZER,
             .ended = PTHREAD_COND_INITIALIZER};
 
-/* Set in the child of a fork.  Relaxed: it is set while the child has one thread. */
+/* In the child of a fork.  Relaxed: it is set while the child has one thread. */
 static _Atomic bool forked;
 
 static bool is_forked(void)
@@ -97,11 +96,11 @@ static struct counted_readers counted;
 static _Thread_local struct {
   _Atomic uint64_t *counter; /* the counter to which the thread has added 1; NULL: none */
   unsigned depth;            /* the number of sections inside the thread's outermost section */
-  bool inherited;            /* true: the outermost section is registered, and was open at a fork */
+  bool inherited;            /* the outermost section is registered, and was open at a fork */
 } own DIRECT_TLS;
 
-/* Two NULLs.  In threads that are not registered, tamis__reader points to the first; in registered
- * threads that cannot use registered_reader_enter(), it points to the second. */
+/* In threads that are not registered, tamis__reader points to the first NULL; in registered threads
+ * that cannot use registered_reader_enter(), to the second. */
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
@@ -110,6 +109,28 @@ _Thread_local unsigned tamis__read_sections;
 #ifdef TAMIS_TSAN
 char tamis__readers;
 #endif
+
+/* ---- times of the monotonic clock ---- */
+
+static struct timespec in_nanoseconds(int64_t nanoseconds)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  t.tv_sec += (time_t) ((t.tv_nsec + nanoseconds) / SECOND);
+  t.tv_nsec = (long) ((t.tv_nsec + nanoseconds) % SECOND);
+  return t;
+}
+
+/* The conditions use the monotonic clock. */
+static void init_conditions(void)
+{
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&waiter.more, &monotonic);
+  pthread_cond_init(&waiter.ended, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+}
 
 /* ---- registration ---- */
 
@@ -124,8 +145,8 @@ static struct urcu_bp_reader **registered_reader(void)
 #endif
 }
 
-/* Returns true if liburcu could map memory for a thousand more threads.  Without that memory,
- * liburcu would end the process.  (After the check, another thread may still take the memory.) */
+/* Returns true if liburcu could map memory for a thousand more threads: without memory, liburcu
+ * would end the process.  (After the check, another thread may still take the memory.) */
 static bool registry_may_grow(void)
 {
   const size_t bytes = 256 << 10;
@@ -154,8 +175,7 @@ static unsigned own_shard(void)
 }
 
 /* Returns true if the calling thread, which must have been registered, is in a registered section.
- * With TAMIS_INLINE_READERS, takes no lock.  Otherwise, if the thread is ending and liburcu has
- * unregistered it, liburcu takes its lock to register the thread again. */
+ * Without TAMIS_INLINE_READERS, a thread that is ending may be registered again. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -172,8 +192,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() may end a section that was open at a fork, but does not subtract from
- * own.counter.  So the thread subtracts when it next enters a section or uses a backlog. */
+/* registered_reader_leave() may end a section that was open at a fork, but leaves own.counter as it
+ * is.  So the thread subtracts when it next enters a section or uses a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -243,7 +263,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* with the macro, liburcu's header declares the variable */
+#ifndef TAMIS_INLINE_READERS
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
@@ -256,7 +276,7 @@ static bool membarrier_is_refused(void)
 static bool wait_for_registered_readers(void)
 {
   if (is_forked())
-    return true; /* the child of a fork has no registered readers */
+    return true;
   if (membarrier_is_refused())
     return false;
   urcu_bp_synchronize_rcu();
@@ -264,7 +284,14 @@ static bool wait_for_registered_readers(void)
   return true;
 }
 
-/* Releases the lock while it waits for the readers.  Returns false if the thread must end. */
+/* Waits for a signal, at most so long.  Releases the lock meanwhile. */
+static int wait_for_signal_locked(int64_t nanoseconds)
+{
+  struct timespec until = in_nanoseconds(nanoseconds);
+  return pthread_cond_timedwait(&waiter.more, &waiter.lock, &until);
+}
+
+/* Releases the lock while it waits.  Returns false if the thread must end. */
 static bool wait_for_counted_readers_locked(void)
 {
   uint64_t phase = counted_flip(&counted);
@@ -272,8 +299,7 @@ static bool wait_for_counted_readers_locked(void)
        nap = nap < longest_nap ? 2 * nap : longest_nap) {
     if (waiter.stopping)
       return false;
-    struct timespec until = in_nanoseconds(nap);
-    pthread_cond_timedwait(&waiter.more, &waiter.lock, &until);
+    wait_for_signal_locked(nap);
   }
   return true;
 }
@@ -287,7 +313,7 @@ static void sleep_while_refused_locked(void)
 }
 
 /* Waits for a grace period, and releases the lock meanwhile.  Returns false if the grace period has
- * not ended, because the system refused membarrier, or because the thread must end. */
+ * not ended, because the system refused membarrier or because the thread must end. */
 static bool grace_period_locked(void)
 {
   uint64_t number = ++waiter.started;
@@ -304,16 +330,14 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.
- * The system call that wakes the thread takes longer than all other steps of a segment's split.  So
- * while requests come often, only a caller in a hurry wakes the thread.  Otherwise the thread looks
- * for requests by itself. */
+/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.  To
+ * wake the thread takes longer than all other steps of a segment's split.  So while requests come
+ * often, only a caller in a hurry wakes the thread, and the thread looks for requests by itself. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
     waiter.looking = wait <= last_look;
-    struct timespec until = in_nanoseconds(waiter.looking ? wait : idle_time);
-    int result = pthread_cond_timedwait(&waiter.more, &waiter.lock, &until);
+    int result = wait_for_signal_locked(waiter.looking ? wait : idle_time);
     if (result == ETIMEDOUT && !waiter.looking)
       return waiter.wanted > waiter.elapsed;
     waiter.looking = false;
@@ -344,8 +368,8 @@ static void *wait_in_place_of_callers(void *unused)
 static void join_last_thread(void)
 {
   pthread_mutex_lock(&waiter.lock);
-  bool unjoined = waiter.unjoined;
-  pthread_t thread = waiter.thread;
+  const bool unjoined = waiter.unjoined;
+  const pthread_t thread = waiter.thread;
   waiter.unjoined = false;
   pthread_mutex_unlock(&waiter.lock);
   if (unjoined)
@@ -353,7 +377,7 @@ static void join_last_thread(void)
 }
 
 /* The caller must have set `running`, and must not hold the lock.  If no thread can be started, the
- * requests wait until a later call tries again. */
+ * requests wait for a later call. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -406,12 +430,10 @@ static void after_fork_in_child(void)
   handler_registered = true; /* the fork may have come before begin() set this */
   atomic_store_explicit(&forked, true, memory_order_relaxed);
   pthread_mutex_init(&waiter.lock, NULL);
-  monotonic_init(&waiter.more);
-  monotonic_init(&waiter.ended);
+  init_conditions();
   waiter.running = waiter.unjoined = waiter.looking = false;
   counted_reset(&counted);
-  bool registered = tamis__reader != &tamis__no_reader[0];
-  if (registered && in_registered_section())
+  if (tamis__reader != &tamis__no_reader[0] && in_registered_section())
     own.inherited = true;
   if (own.counter || own.inherited)
     own.counter = counted_enter(&counted, own_shard());
@@ -420,8 +442,7 @@ static void after_fork_in_child(void)
 
 static void begin(void)
 {
-  monotonic_init(&waiter.more);
-  monotonic_init(&waiter.ended);
+  init_conditions();
   tamis__keep_loaded(urcu_bp_register_thread);
   tamis__watch_for_exit();
   if (!handler_registered)
@@ -461,10 +482,9 @@ void tamis__backlog_destroy(struct backlog *backlog)
     release_first(backlog, &backlog->fresh);
 }
 
-/* A fork can come after any step of another thread.  The child continues with the lists as they
- * are.  After each step, no block is in two lists.  The compiler must keep the order of the steps,
- * so that a child that sees the effect of a step also sees all earlier steps.  If the other thread
- * had taken a block off a list, the child never releases the block. */
+/* A fork can come after any step of another thread, and the child continues with the lists as they
+ * are.  After each step, no block is in two lists, and the compiler keeps the order of the steps.
+ * (A block that the other thread had taken off a list is never released in the child.) */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -478,7 +498,7 @@ static void add_fresh_locked(struct backlog *backlog, struct retired *block)
 }
 
 /* Takes the blocks whose grace period has ended off `waiting`, and returns them.  Moves the fresh
- * blocks to `waiting`, where they wait for the next grace period. */
+ * blocks to `waiting` when it is empty. */
 static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
   struct retired *elapsed = NULL, *fresh = backlog->fresh;
@@ -498,34 +518,24 @@ static struct retired *take_elapsed_locked(struct backlog *backlog)
   return elapsed;
 }
 
-/* What a caller must do for the waiting thread after the caller has released the lock. */
-struct errand {
-  bool wake, start;
-};
+/* What a caller must do with the waiting thread after it has released the lock. */
+enum errand { NOTHING, WAKE_IT, START_IT };
 
-static struct errand request_locked(const struct backlog *backlog, bool hurry)
+static enum errand request_locked(const struct backlog *backlog, bool hurry)
 {
   if (!backlog->waiting || waiter.stopping)
-    return (struct errand){false, false};
+    return NOTHING;
   bool new = waiter.wanted < backlog->grace_period;
   if (new)
     waiter.wanted = backlog->grace_period;
-  struct errand errand = {.wake = waiter.running && (waiter.looking ? hurry : new),
-                          .start = !waiter.running};
+  if (waiter.running)
+    return (waiter.looking ? hurry : new) ? WAKE_IT : NOTHING;
   waiter.running = true;
-  return errand;
+  return START_IT;
 }
 
-static void run(struct errand errand)
-{
-  if (errand.wake)
-    pthread_cond_signal(&waiter.more);
-  if (errand.start)
-    start_thread();
-}
-
-/* Releases blocks, except those that are still in use, which wait for another grace period.
- * Returns true if it has released a block. */
+/* Releases blocks, except those in use, which wait for another grace period.  Returns true if it
+ * has released one. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
 {
   bool released = false;
@@ -549,9 +559,12 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   if (block)
     add_fresh_locked(backlog, block);
   struct retired *elapsed = take_elapsed_locked(backlog);
-  struct errand errand = request_locked(backlog, hurry);
+  enum errand errand = request_locked(backlog, hurry);
   pthread_mutex_unlock(&waiter.lock);
-  run(errand);
+  if (errand == WAKE_IT)
+    pthread_cond_signal(&waiter.more);
+  else if (errand == START_IT)
+    start_thread();
   return release_unused(backlog, elapsed);
 }
 
@@ -572,23 +585,13 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
   release_elapsed(backlog, block, hurry || backlog_is_large(backlog, size, 2));
   for (unsigned i = 0; i < MAX_PAUSES && backlog_is_large(backlog, size, 1); i++) {
     sleep_uncancelled(PAUSE_NANOSECONDS);
-    tamis__backlog_hurry(backlog);
+    tamis__backlog_drain(backlog, true);
   }
 }
 
 /* Relaxed: a block that another thread is just retiring may be missed; a later call finds it. */
-static bool drain(struct backlog *backlog, bool hurry)
+bool tamis__backlog_drain(struct backlog *backlog, bool hurry)
 {
   return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&
          release_elapsed(backlog, NULL, hurry);
-}
-
-bool tamis__backlog_drain(struct backlog *backlog)
-{
-  return drain(backlog, false);
-}
-
-bool tamis__backlog_hurry(struct backlog *backlog)
-{
-  return drain(backlog, true);
 }

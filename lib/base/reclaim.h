@@ -13,17 +13,15 @@
  *      drain:              ◄──── elapsed ───── all have left  ◄───────  leave
  *        release ◄─────────┘
  *
- * A block that has been unlinked is retired into its filter's backlog.  The block is released after
- * a grace period: a stretch of time in which every reader that was inside at its beginning has
- * left.  No caller waits for a grace period: one thread of the library does.  The first request
- * starts the thread, which ends after a second without requests.  (After each grace period the
- * thread looks for the next request for a moment: see request_comes_locked().)  The thread releases
- * nothing: later calls of the filter do, so only the user's calls use the user's allocator.
+ * A block that has been unlinked is retired into its filter's backlog, and released after a grace
+ * period: a stretch of time in which every reader that was inside at its beginning has left.  No
+ * caller waits for a grace period: one thread of the library does.  The first request starts the
+ * thread, which ends after a second without requests.  The thread releases nothing: later calls of
+ * the filter do, so only the user's calls use the user's allocator.
  *
  * Grace periods are numbered.  If n is the last one that has begun, a block that is retired now
  * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps two lists
- * of blocks, and the number for which one list waits.  The waiting thread uses neither list.  (The
- * library does not use call_rcu(), which allocates, and ends the process if no thread can start.)
+ * of blocks, and the number for which one list waits.  The waiting thread uses neither list.
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -36,10 +34,9 @@
 #include <stdint.h>
 
 /* The build defines TAMIS_INLINE_READERS if liburcu's reader has the form that
- * registered_reader_enter() expects.  Without this macro, the library calls liburcu's functions.
- * The macro is undefined for three tools: TSan must not see the barriers of the inlined steps,
- * UBSan finds that liburcu's readers are less aligned than declared, and an analyzer does not know
- * what liburcu registers. */
+ * registered_reader_enter() expects.  Three tools need calls of liburcu's functions: TSan must not
+ * see the barriers of the inlined steps, UBSan finds that liburcu's readers are less aligned than
+ * declared, and an analyzer does not know what liburcu registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif
@@ -57,8 +54,8 @@ extern char tamis__readers; /* stands for all readers in TSan, as liburcu has no
  * No memory that a reader can reach is released while the reader is inside.  A reader may read only
  * the memory of filters whose backlog was created before the reader entered. */
 
-/* The pointer *tamis__reader leads to the calling thread's entry in liburcu's registry.  In a
- * registered thread, the pointer is liburcu's variable urcu_bp_reader, otherwise a NULL in
+/* *tamis__reader is the calling thread's entry in liburcu's registry.  In a registered thread,
+ * tamis__reader points to liburcu's variable urcu_bp_reader, otherwise to a NULL in
  * tamis__no_reader.  (A thread looks the variable up once, by a function call into liburcu.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
@@ -71,11 +68,10 @@ extern _Thread_local unsigned tamis__read_sections;
 #define READ_SECTIONS(change) ((void) (tamis__read_sections change))
 #endif
 
-/* What reader_enter() returns, for reader_leave(). */
 typedef struct urcu_bp_reader *reader_token;
 
-/* The next two functions work for every thread, on every system.  A thread's first call registers
- * the thread with liburcu, which takes a lock to insert the thread into a list. */
+/* For every thread, on every system.  A thread's first call registers the thread with liburcu,
+ * which takes a lock to insert the thread into a list. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
@@ -83,8 +79,8 @@ void tamis__reader_leave(void);
  * because the waiting thread calls membarrier.  To enter and to leave then take one plain store
  * each, to the thread's own memory.  In any other case returns NULL, and does nothing.
  *
- * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
- * lower half of the reader's counter says how many sections the reader is in. */
+ * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do: the lower half of
+ * the reader's counter says how many sections the reader is in. */
 static inline reader_token registered_reader_enter(void)
 {
   reader_token reader = *tamis__reader;
@@ -134,9 +130,9 @@ static inline void reader_leave(reader_token reader)
 
 /* ---- waiting ----
  *
- * Nothing may wait in a read section: a thread that stays inside holds up the grace periods of all
- * filters.  So a thread leaves its section before it waits, and enters again afterwards.  During
- * the pause, the caller must keep alive by other means the memory that it uses later. */
+ * Nothing may wait in a read section, because all filters' grace periods would wait, too.  So a
+ * thread leaves its section before it waits, and enters again afterwards.  During the pause, the
+ * caller must keep alive by other means the memory that it uses later. */
 
 /* How a thread had entered its section before a pause, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
@@ -145,7 +141,6 @@ enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NE
  * (A section that the program itself has entered by calls of liburcu stays open.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
-/* Enters the section again.  The caller must leave it later, as if there had been no pause. */
 void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */
@@ -156,11 +151,11 @@ struct retired {
   uint64_t size;
 };
 
-/* Releases a block that no reader can see any more.  The functions below call it without a lock. */
+/* Called without a lock, for a block that no reader can see any more. */
 typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 
-/* Returns true if a thread whose section is paused still uses the block after the block's grace
- * period.  Such a block stays in the backlog. */
+/* True if a thread whose section is paused still uses the block after its grace period.  Such a
+ * block stays in the backlog. */
 typedef bool backlog_in_use(const struct retired *block);
 
 /* A filter's blocks that have been retired and not yet released. */
@@ -176,26 +171,23 @@ struct backlog {
 };
 
 /* Registers the handler for forks.  Must be called before a filter is created that might get a
- * backlog later: its readers might be inside at a fork.  Returns false if there is no memory. */
+ * backlog later.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
 /* Returns false if there is no memory. */
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes);
 
-/* Releases all blocks at once.  No reader may be inside, or enter later.  May be called after a
- * failed tamis__backlog_init(). */
+/* Releases all blocks at once.  No reader may be inside, or enter later.  Also after a failed
+ * tamis__backlog_init(). */
 void tamis__backlog_destroy(struct backlog *backlog);
 
 /* Retires a block that later readers cannot reach.  `hurry`: the block's memory is needed soon. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry);
 
-/* Releases the blocks that no reader can see any more.  Returns true if it has released one. */
-bool tamis__backlog_drain(struct backlog *backlog);
-
-/* As tamis__backlog_drain(), for a caller that needs the memory of all blocks: the next grace
- * period begins at once. */
-bool tamis__backlog_hurry(struct backlog *backlog);
+/* Releases the blocks that no reader can see any more.  Returns true if it has released one.
+ * `hurry`: the caller needs the memory of all blocks, so the next grace period begins at once. */
+bool tamis__backlog_drain(struct backlog *backlog, bool hurry);
 
 #endif

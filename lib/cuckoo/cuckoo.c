@@ -199,7 +199,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   const struct cuckoo *c = const_cuckoo_of(f);
   unsigned n = cuckoo_generations(c);
   if (cuckoo_has_growth(c)) {
-    tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+    tamis__backlog_drain(&cuckoo_growth(c)->backlog, false);
     tamis__shrink_late((struct cuckoo *) c); /* the cast is valid: no filter is const */
   }
   out->capacity = c->capacity;

@@ -415,7 +415,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
                 bool for_union)
 {
   if (cuckoo_has_growth(c))
-    tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+    tamis__backlog_drain(&cuckoo_growth(c)->backlog, false);
   struct change change =
       tamis__change_begin(c, full->generation, pair_index(full), depth_to_lock(full));
   uint64_t began = now();

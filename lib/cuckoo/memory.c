@@ -27,7 +27,7 @@ static void *try_allocate(struct cuckoo *c, uint64_t size, uint64_t cleared, int
 static bool release_retired(struct cuckoo *c)
 {
   struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return growth && tamis__backlog_hurry(&growth->backlog);
+  return growth && tamis__backlog_drain(&growth->backlog, true);
 }
 
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size)

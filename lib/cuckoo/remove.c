@@ -127,7 +127,7 @@ static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *spar
   if (may)
     tamis__shrink(c, sparse->generation, pair_index(sparse));
   else if (cuckoo_has_growth(c)) /* a filter without growth has no backlog */
-    (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+    (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog, false);
 }
 
 FORCE_INLINE int remove_mixed(struct cuckoo *c, uint64_t hash, bool straight, bool growable)

@@ -189,7 +189,7 @@ static bool shrink_step(struct cuckoo *c, struct generation *generation, uint64_
 
 void tamis__shrink(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
-  tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+  tamis__backlog_drain(&cuckoo_growth(c)->backlog, false);
   if (!may_retire(c))
     atomic_store_explicit(&cuckoo_growth(c)->put_off, true, memory_order_relaxed);
   else

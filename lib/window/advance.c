@@ -179,7 +179,7 @@ int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t numb
   if (result != TAMIS_OK)
     return result;
   tamis__window_lock_advancing(w);
-  tamis__backlog_drain(&w->backlog);
+  tamis__backlog_drain(&w->backlog, false);
   const uint64_t now = window_period(w);
   if (how == PERIOD_IS_NAMED)
     give_number(w, number);

@@ -170,7 +170,7 @@ static NEVER_INLINE int provide(struct window *w, const struct locked *locked, i
     result = tamis__window_evict(w, open->layer, &open->place, locked->epoch, false);
   if (result == TAMIS_ABSENT)
     result = tamis__window_grow(w, open->layer, &open->place, locked->epoch);
-  return result < 0 && tamis__backlog_hurry(&w->backlog) ? TAMIS_OK : result;
+  return result < 0 && tamis__backlog_drain(&w->backlog, true) ? TAMIS_OK : result;
 }
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish *wish)

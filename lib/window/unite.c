@@ -125,7 +125,7 @@ static int unite_entry(struct window *w, const struct united *u)
       moved = tamis__window_evict(w, u->pair.layer, &u->pair.place, epoch, true);
     if (moved != TAMIS_OK)
       result = moved == TAMIS_ABSENT ? TAMIS_EFULL : moved;
-    if (result == TAMIS_OK || (result < 0 && !tamis__backlog_hurry(&w->backlog)))
+    if (result == TAMIS_OK || (result < 0 && !tamis__backlog_drain(&w->backlog, true)))
       return result; /* all other results lead to another attempt */
   }
 }

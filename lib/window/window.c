@@ -119,7 +119,7 @@ static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
-  tamis__backlog_drain(&window_of((tamis_filter *) f)->backlog);
+  tamis__backlog_drain(&window_of((tamis_filter *) f)->backlog, false);
   uint64_t epoch = epoch_read(&w->state->epoch), period = epoch_period(epoch), lanes = 0;
   uint64_t used = window_lanes_in_use(w);
   struct window_reader reader = window_enter(epoch);

@@ -23,7 +23,7 @@ static void fork_at(const char *place, struct fixture *x, bool (*run)(struct fix
 
 static bool drained(struct fixture *x, unsigned n)
 {
-  AWAIT(atomic_load(&released) >= n, tamis__backlog_drain(&x->backlog));
+  AWAIT(atomic_load(&released) >= n, tamis__backlog_drain(&x->backlog, false));
   return atomic_load(&released) == n;
 }
 
@@ -48,7 +48,7 @@ TEST(what_comes_during_a_grace_period_waits_for_the_next)
     schedule_go();
     assert_true(drained(&x, 1));
     for (unsigned i = 0; i < 50; i++, usleep(1000)) {
-      tamis__backlog_drain(&y->backlog);
+      tamis__backlog_drain(&y->backlog, false);
       assert_int_equal(atomic_load(&released), 1);
     }
     end_reading(&late);
@@ -87,7 +87,7 @@ static reader_token reader;
 static bool elapses_when_it_leaves(struct fixture *x)
 {
   for (unsigned i = 0; i < 50; i++, usleep(1000))
-    tamis__backlog_drain(&x->backlog);
+    tamis__backlog_drain(&x->backlog, false);
   bool good = atomic_load(&released) == 0;
   reader_leave(reader);
   return good && drained(x, 1);

@@ -68,7 +68,7 @@ static inline bool waits(struct fixture *x, unsigned n)
 {
   retire(x, make_block(x));
   for (unsigned i = 0; i < 50; i++, usleep(1000))
-    tamis__backlog_drain(&x->backlog);
+    tamis__backlog_drain(&x->backlog, false);
   return atomic_load(&released) <= n;
 }
 

@@ -146,7 +146,7 @@ static bool section_goes_on(reader_token pass, unsigned generations)
   begin(&x);
   bool good = waits(&x, 0);
   reader_leave(reader_enter()); /* a section inside the other changes nothing */
-  tamis__backlog_drain(&x.backlog);
+  tamis__backlog_drain(&x.backlog, false);
   good &= atomic_load(&released) == 0;
   if (generations > 1) {
     pid_t child = fork_child();

@@ -51,7 +51,7 @@ static void retire_segment(const struct fixture *x, struct segment *segment)
 static bool backlog_empties(const struct fixture *x)
 {
   struct backlog *backlog = &cuckoo_growth(x->c)->backlog;
-  AWAIT(!backlog->held, tamis__backlog_drain(backlog));
+  AWAIT(!backlog->held, tamis__backlog_drain(backlog, false));
   return !backlog->held;
 }
 
