@@ -10,20 +10,19 @@
 #include <string.h>
 
 /* Usually the filters are alike (each.h), so the first filter's `contains_each` searches all of
- * them.  That function can be used only if the first filter has the library's hash. */
+ * them, if that filter has the library's hash. */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* Loads the pointer once: another thread may replace it by one whose `contains_each` is NULL. */
+  /* loaded once: another thread may replace it by one whose `contains_each` is NULL */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
-/* Looks up the key in n filters.  Without `found`, searches at most PART filters at a time, because
- * `part` has room for PART answers. */
+/* Without `found`, searches at most PART filters at a time, as `part` has room for PART answers. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -44,14 +43,19 @@ static size_t nowhere(size_t n, bool *found)
   return 0;
 }
 
+static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tamis_key *key,
+                         bool *found)
+{
+  struct wanted wanted = {.key = key};
+  return good_key(key->data, key->len) ? contains_each(filters, n, &wanted, found)
+                                       : nowhere(n, found);
+}
+
 size_t tamis_contains_each(const tamis_filter *const *filters, size_t n, const void *key,
                            size_t len, bool *found)
 {
-  const tamis_key wanted_key = {key, len};
-  struct wanted wanted = {.key = &wanted_key};
-  if (!filters || !good_key(key, len))
-    return nowhere(n, found);
-  return contains_each(filters, n, &wanted, found);
+  const tamis_key wanted = {key, len};
+  return filters ? row_of_key(filters, n, &wanted, found) : nowhere(n, found);
 }
 
 size_t tamis_contains_each_hash(const tamis_filter *const *filters, size_t n, uint64_t hash,
@@ -63,15 +67,7 @@ size_t tamis_contains_each_hash(const tamis_filter *const *filters, size_t n, ui
 
 /* ---- several keys ---- */
 
-static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tamis_key *key,
-                         bool *found)
-{
-  struct wanted wanted = {.key = key};
-  return good_key(key->data, key->len) ? contains_each(filters, n, &wanted, found)
-                                       : nowhere(n, found);
-}
-
-/* Looks up a batch of at most FILTER_GROUP keys in one filter.  An invalid key is not found. */
+/* Looks up at most FILTER_GROUP keys in one filter.  An invalid key is not found. */
 static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, const uint64_t *hashes,
                                size_t n_keys, bool *found, size_t n)
 {
@@ -87,7 +83,6 @@ static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, con
   return hits;
 }
 
-/* Looks up at most FILTER_GROUP keys, filter by filter. */
 static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                       size_t n_keys, bool *found)
 {
@@ -108,8 +103,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* Looks up a small group key by key, with prefetches for each block of filters (each.h).  Looks up
- * a larger group filter by filter, with prefetches for all its keys. */
+/* A small group is looked up key by key, with prefetches for each block of filters (each.h); a
+ * larger one filter by filter, with prefetches for all its keys. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

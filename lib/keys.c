@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* Returns the hashes of a group: those of the batch, or hashes of its keys, computed into `room`.
- * An add has checked the keys before.  A look-up or a count may pass invalid keys. */
+/* The hashes of a group: those of the batch, or those of its keys, computed into `room`.  Only adds
+ * have checked the keys. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-  /* The highest struct_size of options that a call accepts, in bytes. */
+  /* the highest struct_size of options that a call accepts, in bytes */
   ABSURD_SIZE = 4096,
   /* The size of tamis_stats in the first version: see FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
@@ -20,7 +20,7 @@ enum {
 /* Returns the kind with a sliding window or without one, or NULL if there is no such kind. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* Returns the kind that implements `kind` for shared filters without a window, or NULL. */
+/* The kind that implements `kind` for shared filters without a window, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
 struct saved_reader;
@@ -30,12 +30,12 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out);
 
 /* Copies the options of a new filter to *known, and checks those that do not depend on the kind.
- * Fills in *more, and *head with a seed and with a pointer to *more. */
+ * Sets *head, with a seed and with a pointer to *more. */
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Returns true if this build cannot create a filter with these options.  The one-file library
- * (script/amalgamate), built without liburcu, has no growable cuckoo filters or windows. */
+/* Returns true if this build cannot create such a filter: the one-file library without liburcu
+ * (script/amalgamate) has no growable cuckoo filters or windows. */
 static inline bool left_out(const tamis_options *o)
 {
 #ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
@@ -51,7 +51,7 @@ static inline bool good_key(const void *key, size_t len)
   return key || len == 0;
 }
 
-/* Hashes keys.  An invalid key hashes like an empty one. */
+/* An invalid key hashes like an empty one. */
 static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_t n,
                              uint64_t *hashes)
 {
@@ -62,9 +62,10 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* These functions of saved.c serve all saves and loads.  tamis__read_load_options() copies those
- * options of a load that both the program and the library know, and checks them. */
-int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
+/* Begins a load: sets *out to NULL, copies those options that both the program and the library
+ * know, and checks them.  `good` is false if another argument of the call is invalid. */
+int tamis__begin_load(const tamis_load_options *options, bool good, tamis_filter **out,
+                      tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
 int tamis__save(const tamis_filter *f, tamis_write_function write, void *context);
 
@@ -79,7 +80,7 @@ static inline bool file_access_is_valid(const tamis_file_access *access)
  *
  * A program built with another version of the header knows fewer or more fields of a struct. */
 
-/* Writes the initial values of the fields that the struct had in the library's first version. */
+/* Writes the initial values of the fields that the library's first version had. */
 static inline void begin_struct(void *out, const void *initial, size_t first_size)
 {
   if (!out)
@@ -97,7 +98,7 @@ static inline void give_struct(void *out, void *filled)
   memcpy(out, filled, *size);
 }
 
-/* Returns true if an allocator can be used.  NULL means the system's allocator. */
+/* NULL means the system's allocator. */
 static inline bool good_allocator(const tamis_allocator *a)
 {
   return !a || (a->allocate && a->release);

@@ -24,10 +24,14 @@ void tamis_load_options_init(tamis_load_options *options)
 
 /* ---- loading ---- */
 
-/* Copies to *known the options that both the program and this library know. */
-int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *known)
+int tamis__begin_load(const tamis_load_options *o, bool good, tamis_filter **out,
+                      tamis_load_options *known)
 {
   *known = (tamis_load_options) TAMIS_LOAD_OPTIONS_INIT;
+  if (out)
+    *out = NULL;
+  if (!out || !good)
+    return TAMIS_EINVAL;
   if (!o)
     return TAMIS_OK;
   size_t size = o->struct_size;
@@ -40,7 +44,6 @@ int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *kn
   return good_allocator(known->allocator) ? TAMIS_OK : TAMIS_EINVAL;
 }
 
-/* Returns TAMIS_OK if `head` has the same hash function as the saved filter. */
 static int check_hash(const struct saved_head *saved, const struct tamis_filter *head)
 {
   if (saved->own_hash != filter_has_own_hash(head))
@@ -60,8 +63,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* Sets *out to the saved filter's kind.  In a build without windows, a saved window gets the kind
- * without a window.  This kind lacks SAVED_WINDOW, so the function returns TAMIS_EUNSUPPORTED. */
+/* In a build without windows, a saved window gets the kind without a window.  This kind lacks
+ * SAVED_WINDOW, so the function returns TAMIS_EUNSUPPORTED. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -81,7 +84,7 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
   return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
-/* Reads a filter, and no byte after it.  If kind->load() fails, it has released its memory. */
+/* If kind->load() fails, it has released its memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -116,7 +119,7 @@ int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis
 
 /* ---- saving ---- */
 
-/* Adds to `head` those figures of the filter that do not depend on the machine (saved.h). */
+/* Adds the figures that do not depend on the machine (saved.h). */
 static void add_figures(const tamis_filter *f, struct saved_head *head)
 {
   tamis_stats *s = &head->figures;
@@ -129,7 +132,7 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
 }
 
 /* Checks the arrays of a mapped filter by a second load of the mapping, unless the first load has
- * checked them.  Without this, a save would write correct checksums for damaged bits. */
+ * checked them: a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);
@@ -182,10 +185,7 @@ int tamis_load(const tamis_load_options *options, tamis_read_function read, void
                tamis_filter **out)
 {
   tamis_load_options known;
-  if (!out)
-    return TAMIS_EINVAL;
-  *out = NULL;
-  int result = read ? tamis__read_load_options(options, &known) : TAMIS_EINVAL;
+  int result = tamis__begin_load(options, read, out, &known);
   if (result != TAMIS_OK)
     return result;
   struct saved_reader r = {.read = read, .context = context};

@@ -58,8 +58,8 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
-/* Loads the file of a shared filter.  Other processes might change this file during a load.  So
- * this function opens the filter, saves it to memory, and loads the saved copy. */
+/* Loads the file of a shared filter, which other processes might change during a load.  So this
+ * function opens the filter, saves it to memory, and loads the saved copy. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   tamis_filter *shared;
@@ -91,7 +91,7 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* Returns the size of a regular file in bytes.  For any other file, returns -1 and sets errno. */
+/* Returns the size in bytes.  For anything but a regular file, returns -1 and sets errno. */
 static int64_t size_of(int fd)
 {
   struct stat status;
@@ -101,7 +101,7 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Replaces *mapping, the mapping of a packed file, with a mapping that holds the unpacked bytes. */
+/* *mapping, the mapping of a packed file, becomes a mapping of the unpacked bytes. */
 static int unpack_mapping(int fd, void **mapping, int64_t *size)
 {
   const struct shared_file file = {.fd = fd};
@@ -170,10 +170,7 @@ static int open_file(const tamis_load_options *options, const char *path, tamis_
                      int (*do_it)(const tamis_load_options *, int, tamis_filter **))
 {
   tamis_load_options known;
-  if (!out)
-    return TAMIS_EINVAL;
-  *out = NULL;
-  int result = path ? tamis__read_load_options(options, &known) : TAMIS_EINVAL;
+  int result = tamis__begin_load(options, path, out, &known);
   if (result != TAMIS_OK)
     return result;
   return UNCANCELLED(with_file(&known, path, out, do_it));

@@ -46,7 +46,7 @@ static const char *reason_of(int error)
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* Refuses with TAMIS_EIO.  errno must hold the reason. */
+/* errno must hold the reason. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
@@ -112,7 +112,6 @@ static int contradicts_number(const struct wanted *w, const char *field, uint64_
   return contradicts(w, field, a, b);
 }
 
-/* Returns TAMIS_OK if the filter in the file has the wanted properties. */
 static int compare(const struct wanted *w, const struct saved_head *saved)
 {
   const tamis_options *a = &w->options, *b = &saved->options;
@@ -193,8 +192,8 @@ static int refuse_nothing(const struct wanted *w)
   return refuse_call(w, "opened, and there are no options to create it with");
 }
 
-/* Returns true if the file is empty, or is marked as unfinished because its writer may have been
- * killed.  (A file that begins with zeros is not new: it might be a disk image.) */
+/* Returns true if the file is empty, or is marked as unfinished: its writer may have been killed.
+ * (A file that begins with zeros is not new: it might be a disk image.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
@@ -219,7 +218,7 @@ static int fill_file(const struct wanted *w, struct shared_file *file)
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
-/* Empties a file that could not be filled.  No process has opened it as a filter. */
+/* Empties a file that no process has opened as a filter. */
 static void empty_again(struct shared_file *file)
 {
   int error = errno;
@@ -227,7 +226,7 @@ static void empty_again(struct shared_file *file)
   errno = error;
 }
 
-/* Fills a new file in place.  Other processes wait for the lock, then find the file filled. */
+/* Other processes wait for the lock, then find the file filled. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
   if (!is_new(file))
@@ -285,7 +284,7 @@ static int open_path(const struct wanted *w, struct shared_file *file)
   }
   if (result == TAMIS_OK)
     return refuse_call(w, "opened");
-  /* The creation failed.  Opens the file if another process has created it meanwhile. */
+  /* Another process may have created the file meanwhile. */
   int error = errno;
   if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
     return TAMIS_OK;

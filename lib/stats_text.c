@@ -2,9 +2,9 @@
  *
  * Layer 3: the figures of filters as text.
  *
- * The table `figures` has the names and the help texts of all figures, for JSON and for Prometheus.
- * A page for Prometheus lists metric after metric, each with the samples of all filters.  So the
- * library reads the figures of all filters before it writes the page.
+ * The table `figures` has the names and the help texts of all figures.  A page for Prometheus lists
+ * metric after metric, each with the samples of all filters, so the library first reads the figures
+ * of all filters.
  *
  * Both public functions disable cancellation: the user's function might be a cancellation point.
  */
@@ -103,11 +103,6 @@ enum { FIGURES = sizeof figures / sizeof *figures };
 static bool has_figure(const tamis_stats *stats, const struct figure *figure)
 {
   return figure->who == ALL || (figure->who == CUCKOO_ONLY) == (stats->kind == TAMIS_CUCKOO);
-}
-
-static bool has_layout(const tamis_stats *stats)
-{
-  return stats->kind != TAMIS_CUCKOO;
 }
 
 static const char *layout_name(tamis_layout layout)
@@ -245,22 +240,30 @@ static void put_kind(struct text *t, tamis_kind kind)
   put(t, "\"");
 }
 
+/* Writes the filter's name, if any, its kind, and its layout, if any. */
+static void put_labels(struct text *t, tamis_text_format format, const tamis_stats *stats,
+                       const char *name)
+{
+  const bool json = format == TAMIS_JSON;
+  if (name) {
+    put(t, json ? "\"name\": " : "name=");
+    put_string(t, format, name);
+    put(t, json ? ", " : ",");
+  }
+  put(t, json ? "\"kind\": " : "kind=");
+  put_kind(t, stats->kind);
+  if (stats->kind != TAMIS_CUCKOO) {
+    put(t, json ? ", \"layout\": " : ",layout=");
+    put_string(t, format, layout_name(stats->layout));
+  }
+}
+
 /* ---- JSON ---- */
 
 static void put_object(struct text *t, const tamis_stats *stats, const char *name)
 {
   put(t, "{");
-  if (name) {
-    put(t, "\"name\": ");
-    put_string(t, TAMIS_JSON, name);
-    put(t, ", ");
-  }
-  put(t, "\"kind\": ");
-  put_kind(t, stats->kind);
-  if (has_layout(stats)) {
-    put(t, ", \"layout\": ");
-    put_string(t, TAMIS_JSON, layout_name(stats->layout));
-  }
+  put_labels(t, TAMIS_JSON, stats, name);
   for (const struct figure *f = figures; f < figures + FIGURES; f++)
     if (has_figure(stats, f)) {
       put(t, ", \"");
@@ -293,23 +296,6 @@ static void put_label(struct text *t, const char *name)
   put(t, "}");
 }
 
-static void put_info(struct text *t, const tamis_stats *stats, const char *name)
-{
-  put(t, "tamis_info{");
-  if (name) {
-    put(t, "name=");
-    put_string(t, TAMIS_PROMETHEUS, name);
-    put(t, ",");
-  }
-  put(t, "kind=");
-  put_kind(t, stats->kind);
-  if (has_layout(stats)) {
-    put(t, ",layout=");
-    put_string(t, TAMIS_PROMETHEUS, layout_name(stats->layout));
-  }
-  put(t, "} 1\n");
-}
-
 static void put_metric(struct text *t, const struct figure *f, const tamis_stats *stats,
                        const char *const *names, size_t n)
 {
@@ -333,8 +319,11 @@ static void put_page(struct text *t, const tamis_stats *stats, const char *const
 {
   if (n)
     put_head(t, "info", " gauge\n", "Kind and layout of the filter; always 1.");
-  for (size_t i = 0; i < n; i++)
-    put_info(t, &stats[i], names ? names[i] : NULL);
+  for (size_t i = 0; i < n; i++) {
+    put(t, "tamis_info{");
+    put_labels(t, TAMIS_PROMETHEUS, &stats[i], names ? names[i] : NULL);
+    put(t, "} 1\n");
+  }
   for (const struct figure *f = figures; f < figures + FIGURES; f++)
     put_metric(t, f, stats, names, n);
 }

@@ -27,28 +27,22 @@ const char *tamis_version(void)
 
 const char *tamis_strerror(int result)
 {
-  switch (result) {
-  case TAMIS_OK:
-    return "success";
-  case TAMIS_PRESENT:
-    return "the key is present";
-  case TAMIS_ABSENT:
-    return "the key is absent";
-  case TAMIS_EINVAL:
-    return "invalid argument";
-  case TAMIS_ENOMEM:
-    return "out of memory";
-  case TAMIS_EFULL:
-    return "the filter's capacity or memory limit is reached";
-  case TAMIS_EUNSUPPORTED:
-    return "not supported by this kind of filter or this version";
-  case TAMIS_EIO:
-    return "input or output error";
-  case TAMIS_ECORRUPT:
-    return "not a saved filter, or damaged";
-  default:
-    return "unknown result";
-  }
+  static const struct {
+    int result;
+    const char *text;
+  } texts[] = {{TAMIS_OK, "success"},
+               {TAMIS_PRESENT, "the key is present"},
+               {TAMIS_ABSENT, "the key is absent"},
+               {TAMIS_EINVAL, "invalid argument"},
+               {TAMIS_ENOMEM, "out of memory"},
+               {TAMIS_EFULL, "the filter's capacity or memory limit is reached"},
+               {TAMIS_EUNSUPPORTED, "not supported by this kind of filter or this version"},
+               {TAMIS_EIO, "input or output error"},
+               {TAMIS_ECORRUPT, "not a saved filter, or damaged"}};
+  for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (texts[i].result == result)
+      return texts[i].text;
+  return "unknown result";
 }
 
 /* ---- kinds ---- */
@@ -56,7 +50,6 @@ const char *tamis_strerror(int result)
 static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind,
                                                   &tamis__counting_bloom_kind, NULL};
 
-/* The kinds with a sliding window. */
 static const struct filter_kind *const window_kinds[] = {
 #ifndef TAMIS_WITHOUT_WINDOWS
     &tamis__window_bloom_kind, &tamis__window_cuckoo_kind,
@@ -76,8 +69,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The size of tamis_options in the first version with this soname, in bytes.  Programs built with
-   * that version have a struct of this size, so tamis_options_init() writes no more. */
+  /* The size of tamis_options in the first version with this soname, in bytes.
+   * tamis_options_init() writes no more, as programs built with that version have no more. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -91,9 +84,9 @@ void tamis_stats_init(tamis_stats *stats)
   begin_struct(stats, &(const tamis_stats) TAMIS_STATS_INIT, FIRST_STATS_SIZE);
 }
 
-/* Copies to *known the options that both the program and this library know.  If the program is
- * older than the library, the missing fields become zero.  If the program is newer, the fields that
- * the library does not know must be zero. */
+/* Copies to *known the options that both the program and this library know.  Fields that an older
+ * program lacks become zero.  Fields of a newer program that the library does not know must be
+ * zero. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
   memset(known, 0, sizeof *known);
@@ -132,7 +125,7 @@ static const struct filter_kind *kind_for(const tamis_options *o)
   return tamis__find_kind(o->kind, o->window > 0);
 }
 
-/* Checks the options of windows.  The caller must have checked that o->kind exists. */
+/* The caller must have checked that o->kind exists. */
 static int check_window(const struct refusal *why, const tamis_options *o)
 {
   if (o->window > MAX_WINDOW)
@@ -288,7 +281,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   tamis_options known;
   int result = read_struct(NULL, options, &known);
   if (result == TAMIS_OK)
-    result = check_fields(NULL, &known); /* check_fields() ignores the rate */
+    result = check_fields(NULL, &known);
   if (result == TAMIS_OK)
     result = check_capacity(NULL, &known);
   if (result != TAMIS_OK)
@@ -298,7 +291,6 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return kind_for(&known)->fpp_for(&known, bytes, fpp);
 }
 
-/* Fills in the options that saved files contain, then the options that they lack. */
 static void fill_options(const tamis_filter *f, tamis_options *out)
 {
   const struct filter_kind *kind = operations_of(f)->kind;

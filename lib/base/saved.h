@@ -12,22 +12,21 @@
  *   trailer   totals, and a sum over all sums
  *
  * A kind writes and reads the blocks and arrays; saved_write.c and saved_read.c do everything else.
- * The only exception is the trailer: `load` reads it (tamis__saved_read_end), and checks its totals
- * before it returns a filter.  The members of struct filter_kind for this:
+ * The members of struct filter_kind for this:
  *
  *    describe   Fills in the header, except for the seed, the hash function and most figures.  Sets
  *               the figure `bytes` without the parts that differ between machines, so that a filter
  *               is saved to the same bytes everywhere.
  *    saves_estimates
- *               If true, the file has the figures load, estimated_count, occupancy, and (with the
- *               precision of a float) fpp_estimate.  If false, the file lacks these figures, which
- *               follow from others.
+ *               The file has the figures load, estimated_count, occupancy, and (with the precision
+ *               of a float) fpp_estimate, which in other kinds follow from other figures.
  *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
  *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
  *               filter can have this header.
  *    save       Writes the blocks and arrays, and sets w->totals.
- *    load       Reads what `save` writes.  `head` has the values of the filter's head, except for
- *               the operations.  Sets *out only with TAMIS_OK.  After an error, keeps no memory.
+ *    load       Reads what `save` writes, and the trailer (tamis__saved_read_end), whose totals it
+ *               checks.  `head` has the values of the filter's head, except for the operations.
+ *               Sets *out only with TAMIS_OK.  After an error, keeps no memory.
  *
  * A file may contain any bytes.  A correct sum shows that the bytes are as they were written, but
  * not who wrote them.  So each number is checked against what is possible before it is used, and
@@ -50,8 +49,8 @@ enum {
   SAVED_MEANINGS = 4            /* numbers in a block's head that the kind defines */
 };
 
-/* Types of blocks.  A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block
- * of unknown type if the type has the bit SAVED_OPTIONAL. */
+/* A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block of unknown type
+ * if the type has the bit SAVED_OPTIONAL. */
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
@@ -59,11 +58,10 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
 /* A file for several processes begins with this while it is written in place.  Only one byte
- * differs from SAVED_MAGIC, so no process reads a mixture of both magic numbers. */
+ * differs from SAVED_MAGIC, so no process reads a mixture of both. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* A packed file, which only a small filter can have, begins with this.  Runs follow.  A byte n from
- * 0 to 127 begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, encode a run of n +
- * 1 zeros. */
+/* A packed file, which only a small filter can have, begins with this.  Runs follow: of n + 1 bytes
+ * after a byte n from 0 to 127, or of n + 1 zeros, as two bytes n / 256 + 128 and n % 256. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -78,7 +76,7 @@ enum {
   SAVED_GEOMETRY_AT = 256
 };
 
-/* The fields of a header that are members of struct saved_head, and their offsets.  INT and LONG
+/* The fields of a header that are members of struct saved_head, with their offsets.  INT and LONG
  * are unsigned numbers of 32 and 64 bits, and REAL is a double. */
 /* clang-format off */
 #define SAVED_FIELDS(INT, LONG, REAL) \
@@ -94,28 +92,26 @@ enum {
   LONG(192, figures.fingerprint_bits) REAL(200, figures.occupancy) LONG(208, figures.united_count)
 /* clang-format on */
 
-/* Features of a file.  LAYERS: a Bloom filter has several layers.  WINDOW: the filter is a sliding
- * window.  LIVE: processes share the file and change it, so arrays have no sums, and the file has
- * no trailer.  COUNTED: a cuckoo filter made for several processes (window/counted.h). */
+/* LAYERS: a Bloom filter has several layers.  WINDOW: the filter is a sliding window.  LIVE:
+ * processes share the file and change it, so arrays have no sums, and the file has no trailer.
+ * COUNTED: a cuckoo filter made for several processes (window/counted.h). */
 #define SAVED_LAYERS UINT64_C(1)
 #define SAVED_WINDOW UINT64_C(2)
 #define SAVED_LIVE UINT64_C(4)
 #define SAVED_COUNTED UINT64_C(8)
 
-/* The first numbers in a window file's geometry: the options `window` and `window_renews`. */
+/* In the geometry of a window file: the options `window` and `window_renews`. */
 enum { SAVED_WINDOW_PERIODS, SAVED_WINDOW_RENEWS };
 
-/* The contents of a header. */
 struct saved_head {
-  /* The options with which the filter was created: kind, capacity, fpp, growable, max_bytes,
-   * layout, stripes and seed.  hash and hash_context are not in the file. */
+  /* The options with which the filter was created.  The file lacks hash and hash_context. */
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
   uint64_t probe;                    /* filter_probe()'s result; differs between hash functions */
   tamis_stats figures;               /* the figures when the save began; no check depends on them */
   uint64_t geometry[SAVED_GEOMETRY]; /* numbers that the kind defines; unused ones are zero */
   uint64_t features;                 /* SAVED_LAYERS and others; a reader must know all of them */
-  /* Not in the file: the number of bytes that the load may take.  0: no limit. */
+  /* Not in the file: the most bytes that the load may take.  0: no limit. */
   uint64_t limit;
   /* Not in the file.  If a window is being saved: the number of its oldest layer, and how its
    * periods are numbered (window/epoch.h). */
@@ -131,8 +127,8 @@ static inline uint64_t saved_u64(uint64_t x)
   return SAVED_SWAPPED ? __builtin_bswap64(x) : x;
 }
 
-/* Converts words between the byte orders of the machine and of a file.  On little-endian machines
- * writes nothing, as the words may be mapped read-only. */
+/* Converts words between the byte orders of machine and file.  On little-endian machines writes
+ * nothing, as the words may be mapped read-only. */
 static inline void saved_swap(uint64_t *words, uint64_t n)
 {
   for (uint64_t i = 0; SAVED_SWAPPED && i < n; i++)
@@ -208,9 +204,8 @@ static inline size_t saved_chunk(uint64_t size, uint64_t at)
 /* ---- writing ----
  *
  * A writer collects bytes in a buffer.  Every function except tamis__saved_block() may call the
- * user's write function.  So the callers of these functions must hold no lock.
- *
- * The first error stays in `result`.  After an error, the functions write nothing more. */
+ * user's write function, so its caller must hold no lock.  After the first error, which stays in
+ * `result`, the functions write nothing more. */
 
 struct saved_writer {
   const struct saved_head *head;
@@ -220,9 +215,9 @@ struct saved_writer {
   int result;
   int error; /* errno when the user's function failed */
   unsigned char *buffer;
-  size_t used;                   /* bytes in the buffer */
-  uint64_t at;                   /* bytes of the file so far, including those in the buffer */
-  uint64_t blocks;               /* blocks so far */
+  size_t used;
+  uint64_t at; /* bytes of the file so far, including those in the buffer */
+  uint64_t blocks;
   uint64_t digest;               /* a digest of all sums so far */
   uint64_t totals[SAVED_TOTALS]; /* the kind sets them */
 };
@@ -230,17 +225,17 @@ struct saved_writer {
 /* Begins a file with its header.  The caller must end the file, even after an error. */
 void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
 
-/* Writes the trailer, then all bytes that are in the buffer, and releases all memory.  Returns the
- * result; with TAMIS_EIO, errno is as the user's function has left it. */
+/* Writes the trailer and all bytes in the buffer, and releases all memory.  Returns the result;
+ * with TAMIS_EIO, errno is as the user's function has left it. */
 int tamis__saved_end(struct saved_writer *w);
 
 /* Ends the file of a live filter, which has no trailer. */
 int tamis__saved_end_live(struct saved_writer *w);
 
-/* Makes room for the payload of a block.  `size` is at most SAVED_CHUNK. */
+/* Makes room for the payload of a block, at most SAVED_CHUNK bytes. */
 void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 
-/* Adds a block, whose payload the caller has put into the room of tamis__saved_block_room(). */
+/* Adds a block, whose payload is in the room of tamis__saved_block_room(). */
 void tamis__saved_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], size_t size);
 
@@ -285,14 +280,12 @@ struct saved_block {
   const unsigned char *payload; /* valid until the next call; aligned to 64 bytes */
 };
 
-/* Reads the next bytes of the unpacked file. */
 int tamis__saved_read_bytes(struct saved_reader *r, void *to, size_t size);
 
-/* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 
-/* Skips optional blocks, then reads the type of the next block.  If no block follows, sets *type to
- * a number that is not the type of any kind's block.  Invalidates the payload of the last block. */
+/* Skips optional blocks, then reads the type of the next block.  If no block follows, *type becomes
+ * a number that is no kind's type.  Invalidates the payload of the last block. */
 int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 
 /* Reads and checks the next block. */
@@ -309,28 +302,26 @@ struct saved_memory {
   uint64_t begin;       /* the offset at which `array` begins in the file */
 };
 
-/* Reads an array of `size` bytes, a multiple of SAVED_UNIT, and checks it by its sums.  If the file
- * is mapped and r->check_all is false, reads the sums, but not the array.  The arrays of a live
- * filter have no sums. */
+/* Reads an array of `size` bytes, a multiple of SAVED_UNIT, and checks it by its sums, which a live
+ * filter lacks.  If the file is mapped and r->check_all is false, reads only the sums. */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m);
 
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* For a mapping whose arrays are not checked: the first function reads the trailer's totals before
- * all else, and the second makes the reader go on with the block at the offset `to`. */
+/* For a mapping whose arrays are not checked: tamis__saved_read_totals() reads the trailer's
+ * totals, and tamis__saved_jump() makes the reader go on with the block at the offset `to`. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
 /* Releases all that the reader holds, except the mapping.  If the user's function has failed, errno
- * is as that function left it. */
+ * becomes what that function set. */
 void tamis__saved_close(struct saved_reader *r);
 
 /* ---- mapped filters ----
  *
- * If r->mapping is not NULL, a kind builds a filter that uses the arrays in the mapping.  The
- * filter then owns the mapping, and tamis_destroy() unmaps it.  After an error the caller
- * owns the mapping. */
+ * If r->mapping is not NULL, a kind builds a filter that uses the arrays in the mapping and owns
+ * the mapping: tamis_destroy() unmaps it.  After an error the caller owns the mapping. */
 
 struct saved_mapping {
   WIDE const void *at; /* NULL: there is no mapping */
@@ -346,8 +337,8 @@ static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r
 
 void tamis__saved_unmap(const struct saved_mapping *mapping);
 
-/* Returns the operations of a read-only filter.  Those that change a filter return
- * TAMIS_EUNSUPPORTED.  All others are as in `operations`. */
+/* Returns the operations of a read-only filter: those that change a filter return
+ * TAMIS_EUNSUPPORTED. */
 struct filter_operations tamis__read_only(const struct filter_operations *operations);
 
 #endif

@@ -45,7 +45,6 @@ static int read_run(struct saved_reader *r)
   return result;
 }
 
-/* Reads from a packed file. */
 static int unpack(struct saved_reader *r, unsigned char *to, size_t size)
 {
   int result = size <= SAVED_PACKED_MOST - r->at ? TAMIS_OK : TAMIS_ECORRUPT;
@@ -96,13 +95,11 @@ static int take(struct saved_reader *r, unsigned char *to, size_t size)
   return tamis__saved_read_bytes(r, to + ahead, size - ahead);
 }
 
-/* The offset of the next byte in the file. */
 static uint64_t position(const struct saved_reader *r)
 {
   return r->at - (r->have_next ? SAVED_UNIT : 0);
 }
 
-/* Makes the reader go on at the offset `at` of the mapping. */
 static void go_to(struct saved_reader *r, uint64_t at)
 {
   r->at = at;
@@ -126,14 +123,8 @@ static bool all_zero(const unsigned char *bytes, size_t size)
   return !any;
 }
 
-static void add_sum(struct saved_reader *r, uint64_t sum)
-{
-  r->digest = saved_next_digest(r->digest, sum);
-}
-
 /* ---- header ---- */
 
-/* Returns TAMIS_OK if this library can read the file. */
 static int check_version(const unsigned char *header)
 {
   if (memcmp(header, SAVED_MAGIC, 8) != 0 ||
@@ -147,7 +138,6 @@ static int check_version(const unsigned char *header)
              : TAMIS_ECORRUPT;
 }
 
-/* Returns true if a filter of some kind can have these options. */
 static bool options_are_possible(const tamis_options *o)
 {
   return o->seed && o->capacity && o->fpp > 0 && o->fpp < 1 && o->stripes <= MOST_STRIPES &&
@@ -155,7 +145,6 @@ static bool options_are_possible(const tamis_options *o)
           o->layout == TAMIS_LAYOUT_WORD);
 }
 
-/* Reads the header, and unpacks it if the file is packed. */
 static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER])
 {
   enum { MAGIC = 8 };
@@ -166,7 +155,7 @@ static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER
                               : result;
   r->at = 0;
   result = tamis__saved_read_bytes(r, header, SAVED_HEADER);
-  /* If a packed file has SAVED_LIVE, it is damaged: a live filter is never packed. */
+  /* a live filter is never packed */
   return result == TAMIS_OK && header[16] & SAVED_LIVE ? TAMIS_ECORRUPT : result;
 }
 
@@ -181,7 +170,7 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
     result = check_version(header);
   if (result != TAMIS_OK)
     return result;
-  add_sum(r, saved_get64(header + SAVED_HEADER - 8));
+  r->digest = saved_next_digest(r->digest, saved_get64(header + SAVED_HEADER - 8));
   r->live = saved_get64(header + 16) & SAVED_LIVE;
   const uint32_t hash = saved_get32(header + 36);
   *out = (struct saved_head){.options = {.struct_size = sizeof out->options},
@@ -231,7 +220,6 @@ static int fill_buffer(struct saved_reader *r, size_t size)
   return TAMIS_OK;
 }
 
-/* Reads the payload of a block, and the SAVED_UNIT bytes after it. */
 static int read_payload(struct saved_reader *r, size_t size, const unsigned char **out)
 {
   if (r->mapping) {
@@ -269,7 +257,7 @@ static int read_any_block(struct saved_reader *r, struct saved_block *out)
   if (sum != saved_get64(head + 56) || !all_zero(out->payload + out->size, padding))
     return TAMIS_ECORRUPT;
   r->blocks++;
-  add_sum(r, sum);
+  r->digest = saved_next_digest(r->digest, sum);
   return TAMIS_OK;
 }
 
@@ -317,13 +305,12 @@ static int grow(struct saved_reader *r, struct saved_memory *m)
   return TAMIS_OK;
 }
 
-/* Returns true if the reader reads the arrays' bytes, and so can check them. */
 static bool reads_arrays(const struct saved_reader *r)
 {
   return !r->mapping || r->check_all;
 }
 
-/* Reads the next bytes of an array.  *out becomes their address, in m->block or in the mapping. */
+/* *out becomes the address of the next bytes of an array, in m->block or in the mapping. */
 static int read_chunk(struct saved_reader *r, size_t size, struct saved_memory *m,
                       const unsigned char **out)
 {
@@ -343,7 +330,7 @@ static int read_chunk(struct saved_reader *r, size_t size, struct saved_memory *
   return TAMIS_OK;
 }
 
-/* Reads the chunks of an array.  *digest becomes the digest of their sums. */
+/* *digest becomes the digest of the chunks' sums. */
 static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                        uint64_t *digest)
 {
@@ -358,7 +345,7 @@ static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memor
   return result;
 }
 
-/* Reads the sums of an array that begins at `begin`, and stores their digest in *digest. */
+/* *digest becomes the digest of the sums of the array that begins at `begin`. */
 static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
 {
   uint64_t sums = saved_chunks(size);

@@ -13,14 +13,12 @@
 #include <errno.h>
 
 enum {
-  /* A file of at most this size stays in the buffer until it is complete. */
-  KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST),
+  KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST), /* the most bytes that the buffer keeps */
   BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
 };
 
 /* ---- the buffer ---- */
 
-/* Writes the bytes of the buffer. */
 static void flush(struct saved_writer *w)
 {
   if (w->result != TAMIS_OK || !w->used)
@@ -33,7 +31,7 @@ static void flush(struct saved_writer *w)
   w->used = 0;
 }
 
-/* Makes room for `size` bytes after those in the buffer.  Returns NULL after an error. */
+/* Returns the address of `size` free bytes in the buffer, or NULL after an error. */
 static unsigned char *make_room(struct saved_writer *w, size_t size)
 {
   if (w->used >= KEPT || BUFFER - w->used < size)
@@ -48,17 +46,12 @@ static void advance(struct saved_writer *w, size_t size)
   w->at += size;
 }
 
-/* Adds zeros up to the next multiple of `unit`, a power of two.  The buffer has room for them. */
+/* Up to the next multiple of `unit`, a power of two.  The buffer has room for the zeros. */
 static void pad(struct saved_writer *w, uint64_t unit)
 {
   size_t zeros = (size_t) (-w->at & (unit - 1));
   memset(w->buffer + w->used, 0, zeros);
   advance(w, zeros);
-}
-
-static void add_sum(struct saved_writer *w, uint64_t sum)
-{
-  w->digest = saved_next_digest(w->digest, sum);
 }
 
 /* ---- header and trailer ---- */
@@ -89,10 +82,10 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
     w->result = TAMIS_ENOMEM;
     return;
   }
-  /* The file of a small filter touches little of the buffer, so huge pages are no use. */
+  /* The file of a small filter touches little of the buffer. */
   tamis__memory_use_small_pages(&w->allocator, w->buffer, BUFFER);
   put_header(w->buffer, head);
-  add_sum(w, saved_get64(w->buffer + SAVED_HEADER - 8));
+  w->digest = saved_next_digest(w->digest, saved_get64(w->buffer + SAVED_HEADER - 8));
   advance(w, SAVED_HEADER);
 }
 
@@ -112,7 +105,6 @@ static void put_trailer(struct saved_writer *w)
   advance(w, SAVED_UNIT);
 }
 
-/* The number of zeros that begin at `from`. */
 static size_t zeros_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;
@@ -191,14 +183,13 @@ void tamis__saved_block(struct saved_writer *w, uint32_t type,
     saved_put64(head + 24 + (size_t) i * 8, meanings[i]);
   uint64_t sum = saved_block_sum(head, head + SAVED_UNIT, size);
   saved_put64(head + 56, sum);
-  add_sum(w, sum);
+  w->digest = saved_next_digest(w->digest, sum);
   advance(w, SAVED_UNIT + size);
   pad(w, SAVED_UNIT);
 }
 
 /* ---- arrays ---- */
 
-/* Writes the sums of the array that begins at `begin`. */
 static void put_sums(struct saved_writer *w, uint64_t begin, uint64_t size,
                      const unsigned char *sums)
 {

@@ -71,9 +71,8 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* If `path` is NULL, opens the file of `fd` again, because other processes may share the file
- * description of `fd`.  If /proc or a permission is missing, duplicates `fd`: the description then
- * stays shared. */
+/* Other processes may share the file description of `fd`, so the file is opened again.  If /proc or
+ * a permission is missing, duplicates `fd`: the description then stays shared. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -101,9 +100,9 @@ void tamis__shared_file_close(struct shared_file *file)
 
 /* ---- locks ---- */
 
-/* All locks here are write locks.  A process that may only read the file cannot take write locks,
- * but can block them by a read lock on any byte.  So a call that waits checks for read locks.  A
- * byte is *claimed* if the kernel would refuse a read lock on it. */
+/* All locks here are write locks.  A process that may only read the file can block them by a read
+ * lock on any byte, so a call that waits checks for read locks.  A byte is *claimed* if the kernel
+ * would refuse a read lock on it. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
@@ -176,7 +175,7 @@ static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
   return failed ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Returns the number of free bytes of a file system, or 0 if the number is not known. */
+/* In bytes, or 0 if the number is not known. */
 static uint64_t free_space(const struct statfs *system)
 {
   return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);

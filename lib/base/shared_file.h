@@ -2,16 +2,17 @@
  *
  * Layer 1: a file that several processes map and change.
  *
- * The file has its full size from the beginning, so no process has to map it again when more of it
- * is used.  Only reserved parts of the file have space on the disk.  So on a full disk, the call
- * that reserves space fails, and no write to the mapping causes SIGBUS.  (On a copy-on-write file
- * system, such as one with snapshots, a reservation may not last.)
+ * The file has its full size from the beginning, so no process has to map it again.  Only reserved
+ * parts of the file have space on the disk.  So on a full disk, the call that reserves space fails,
+ * and no write to the mapping causes SIGBUS.  (On a copy-on-write file system, such as one with
+ * snapshots, a reservation may not last.)
  *
  * Each process has an open file description of its own, if it can open the file.  So a process's
  * locks exclude all other processes, even the parent from which it has inherited a descriptor.  The
  * kernel releases a lock when the last process closes the file description.
  *
- * All functions are cancellation points.  They return a result; errno has an error's cause. */
+ * All functions are cancellation points.  They return a result; errno has an error's cause.
+ */
 #ifndef TAMIS_LIB_SHARED_FILE_H
 #define TAMIS_LIB_SHARED_FILE_H
 
@@ -22,37 +23,35 @@
 
 struct shared_file {
   int fd;         /* -1: no file is open */
-  bool in_memory; /* a memory file, which needs no reserved space */
-  bool asked;     /* the caller only asks whether the file could be made, so nothing is written */
+  bool in_memory; /* needs no reserved space */
+  bool asked;     /* asks whether the file could be made; nothing is written */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* identify the file */
 };
 
-/* Makes a file of memory, without a name. */
 int tamis__shared_file_in_memory(struct shared_file *file);
 
 /* Opens a regular file for reading and writing.  If `path` is NULL, reopens the file of `fd`. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
-/* Opens the file of `fd` again, with a file description of its own.  Fails if the file cannot be
- * opened again, for instance if /proc is not mounted. */
+/* Opens the file of `fd` again, with a file description of its own.  Fails for instance if /proc is
+ * not mounted. */
 int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 
 /* Reads the size and the identity of the file. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Claims an offset for as long as any process has this file description open.  If another
- * description has locked the offset, perhaps only for reading, returns TAMIS_EIO with EAGAIN. */
+/* Claims an offset for as long as any process has this file description open.  Returns TAMIS_EIO
+ * with EAGAIN if another description has locked the offset, perhaps only for reading. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
-/* Returns true if another file description has claimed one of the `n` offsets from `offset` on, or
- * if the kernel cannot tell.  If n is 0, the range has no end. */
+/* Returns true if another file description has claimed one of the `n` offsets from `offset` on (0:
+ * without end), or if the kernel cannot tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
-/* Waits for the lock of the file, and takes it.  tamis__shared_file_unlock() or the end of the
- * process releases it.  Returns TAMIS_EIO with EAGAIN if a process that may only read the file has
- * locked it. */
+/* The end of the process releases the lock of the file, too.  tamis__shared_file_lock() waits, but
+ * returns TAMIS_EIO with EAGAIN if a process that may only read the file has locked it. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 
@@ -67,10 +66,10 @@ struct refused_space {
   _Atomic int error;      /* errno: ENOSPC or EDQUOT */
 };
 
-/* Reserves space for the bytes from `begin` to `end`, even beyond the end of the file.  Space that
- * is already reserved stays as it is.  A refusal by the file system may take milliseconds, so
- * `last`, if not NULL, remembers the refusal.  During the same second of the clock, a request for
- * as many bytes or more fails at once, unless more bytes are free than at the refusal. */
+/* Reserves space for the bytes from `begin` to `end`, even beyond the end of the file.  A refusal
+ * by the file system may take milliseconds, so `last`, if not NULL, remembers it.  During the same
+ * second of the clock, a request for as many bytes or more then fails at once, unless more bytes
+ * are free than at the refusal. */
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
@@ -82,9 +81,8 @@ int tamis__shared_file_read(const struct shared_file *file, void *to, size_t siz
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at);
 
-/* A part of a shared file, from `at` to `end`.  tamis__file_part_read() is a tamis_read_function,
- * and tamis__file_part_write() a tamis_write_function.  Both go through the part once, from its
- * beginning.  A write beyond the end fails. */
+/* A part of a shared file, from `at` to `end`, as the context of a tamis_read_function or a
+ * tamis_write_function.  Both functions go through the part once.  A write beyond the end fails. */
 struct file_part {
   const struct shared_file *file;
   uint64_t at, end;
@@ -96,7 +94,6 @@ int tamis__file_part_write(void *part, const void *data, size_t size);
 /* Waits until all that was written is on the disk. */
 int tamis__shared_file_flush(const struct shared_file *file);
 
-/* Maps the whole file. */
 int tamis__shared_file_map(struct shared_file *file);
 
 /* Waits until the first `end` bytes are on the disk. */

@@ -5,12 +5,9 @@
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
  * moment, then yields its time slice, then sleeps.  With more threads than cores, the holder may
- * have no core.  Then spinning does not help, but a yield or a sleep lets the holder run.
+ * have no core, and a yield or a sleep lets the holder run.
  *
  * A stripe has a lock, a figure and, for buckets whose entries move, a version.
- *
- * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the functions here
- * tell TSan of each step of a lock.  Without this, TSan would see races on all protected data.
  */
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H
@@ -33,17 +30,16 @@ struct lock {
   ck_spinlock_fas_t held;
 };
 
-/* Waits for a lock that another thread holds, and takes it. */
 void tamis__lock_wait(struct lock *lock);
 
 enum {
-  /* How often a waiting thread reads the lock before its first yield.  Together these reads take
-   * longer than a look-up and an insert under the lock, and far less than a time slice. */
+  /* How often a waiting thread reads the lock before its first yield: longer than a look-up and an
+   * insert under the lock, and far less than a time slice. */
   LOCK_SPIN_ROUNDS = 32,
   LOCK_YIELD_ROUNDS = 64 /* rounds of yields before the first sleep */
 };
 
-/* One round of waiting for a lock: spins, yields or sleeps.  The first round has number 0. */
+/* One round of waiting: spins, yields or sleeps.  The first round has number 0. */
 void tamis__lock_back_off(unsigned round);
 
 /* A lock that is all zeros is ready for use, but TSan must be told of it. */
@@ -64,7 +60,6 @@ static inline bool lock_is_held(struct lock *lock)
   return ck_spinlock_fas_locked(&lock->held);
 }
 
-/* Returns false if another thread holds the lock. */
 static inline bool lock_try(struct lock *lock)
 {
   TSAN(__tsan_mutex_pre_lock(lock, __tsan_mutex_try_lock));
@@ -98,8 +93,8 @@ typedef _Atomic uint64_t version_counter;
 
 struct stripe {
   struct lock lock;
-  /* A figure that a filter keeps in its stripes, such as the number of lanes in use.  The figure is
-   * written under the lock, and read without the lock.  (Relaxed: no other data depends on it.) */
+  /* A figure that a filter keeps in its stripes, such as the number of lanes in use, written under
+   * the lock.  Relaxed: no other data depends on it. */
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets: too few to wrap round.  Bit
    * 63 is set when the segment leaves the directory, after which nothing in the segment changes. */
@@ -195,9 +190,8 @@ static inline void version_bump(struct stripe *stripe)
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
  *   makes visible  that the buckets of the segment might be out of date
- *   if weakened    with release, a reader that has seen the segment's successor still sees the
- *                  mark.  But two readers could see two adds, one to the successor and one
- *                  elsewhere, in opposite orders: not linearizable
+ *   if weakened    with release, two readers could see two adds, one to the segment's successor and
+ *                  one elsewhere, in opposite orders: not linearizable
  *   checked by     mutants/left_marked_late, mutants/version_leave_release */
 static inline void version_leave(struct stripe *stripe)
 {

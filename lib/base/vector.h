@@ -5,19 +5,16 @@
  * In a batch of look-ups most instructions compute: they mix hashes, find the positions of words,
  * and compare what the words hold.  This file computes with vectors of eight 64-bit numbers.
  *
- * No vector instruction reads memory that other threads may change.  Each word is read by the same
- * atomic load as in a single call, and all words of a key are read before the next key's.  Then one
- * word of each of the eight keys is put into a vector.  So the look-ups of a batch make the same
- * loads in the same order as the portable code, and those loads' ORDER comments hold.
+ * No vector instruction reads memory that other threads may change.  The look-ups of a batch make
+ * the same atomic loads in the same order as the portable code, so those loads' ORDER comments
+ * hold.  Then one word of each of eight keys is put into a vector.
  *
- * An instruction that gathers eight words cannot be used: "elements may be gathered in any order"
- * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch must be
- * looked up in order.  Suppose that a batch looks one key up twice, that the second read comes
- * first, and that another thread adds the key in between.  Then the first look-up finds the key and
- * the second does not.  Nor are gathers faster: docs/reference/performance.md has the figures.
+ * An instruction that gathers eight words would load "in any order" (Intel, Software Developer's
+ * Manual, volume 2, VPGATHERQQ).  If a batch looked one key up twice while another thread adds the
+ * key, the first look-up could find the key and the second miss it.  Nor are gathers faster
+ * (docs/reference/performance.md).
  *
- * Each batch asks vectors_usable() whether the processor can run this code.  Builds for processors
- * other than x86-64, and for tests that replay schedules or use sanitizers, lack this code:
+ * Only x86-64 has this code, and tests that replay schedules or use sanitizers lack it:
  * vectors_usable() is false there, and TAMIS_VECTORS is not defined.
  */
 #ifndef TAMIS_LIB_VECTOR_H
@@ -33,7 +30,7 @@ enum { VECTOR_LANES = 8 };
 #define TAMIS_VECTORS 1
 #include <immintrin.h>
 
-/* Marks a function that uses vectors.  Its caller must first check vectors_usable(). */
+/* For functions whose callers check vectors_usable(). */
 #define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 /* The operators of C work on each lane. */
@@ -55,14 +52,13 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* Makes a vector from numbers in registers.  A vector load from memory would wait until the last
- * number is stored. */
+/* From numbers in registers: a load from memory would wait until the last one is stored. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 }
 
-/* The lanes of the first n keys.  n can exceed the number of lanes. */
+/* n can exceed the number of lanes. */
 FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
 {
   return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;
@@ -122,14 +118,13 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_zero_lanes(vector x)
   return _mm512_testn_epi64_mask((__m512i) x, (__m512i) x);
 }
 
-/* Replaces the numbers in the given lanes. */
 VECTOR_CODE FORCE_INLINE vector vector_replace(vector x, vector_lanes lanes, uint64_t number)
 {
   return (vector) _mm512_mask_set1_epi64((__m512i) x, (__mmask8) lanes, (long long) number);
 }
 
-/* For each of n keys, at most eight, sets found[i] to true if lane i is in the set `in`, or else to
- * false.  Returns how many of the n lanes are in the set.  `found` may be NULL. */
+/* For each of n keys, at most eight, sets found[i] to whether lane i is in the set `in`.  Returns
+ * how many of the n lanes are in the set.  `found` may be NULL. */
 VECTOR_CODE FORCE_INLINE size_t vector_found(vector_lanes in, size_t n, bool *found)
 {
   const vector_lanes asked = vector_first_lanes(n);
