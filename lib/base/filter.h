@@ -231,7 +231,7 @@ filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {
   if (!filter_has_own_hash(f)) {
     const bool is_long = len > HASH_MEDIUM && filter_has_secret(f);
-    return hash_bytes(&f->keys, is_long ? filter_own_more(f)->secret : NULL, key, len);
+    return hash_long(f->keys.seed, is_long ? filter_own_more(f)->secret : NULL, key, len);
   }
   const struct filter_more *more = filter_own_more(f);
   return more->hash(more->hash_context, key ? key : "", len, f->keys.seed);

@@ -84,15 +84,13 @@ __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const 
   return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* `secret` is read only if the key is longer than HASH_MEDIUM.  NULL means no secret. */
-static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned char *secret,
-                                  const void *key, size_t len)
+/* For keys of any length, but slower than hash_short().  `secret` saves time for keys longer than
+ * HASH_MEDIUM; NULL: no secret.  The result does not depend on the secret. */
+static inline uint64_t hash_long(uint64_t seed, const unsigned char *secret, const void *key,
+                                 size_t len)
 {
-  if (len <= HASH_SHORT)
-    return hash_short(keys->seed, key, len);
-  if (len <= HASH_MEDIUM || !secret)
-    return XXH3_64bits_withSeed(key, len, keys->seed);
-  return XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, keys->seed);
+  return secret ? XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, seed)
+                : XXH3_64bits_withSeed(key, len, seed);
 }
 
 /* The false-positive rate that the hashes of `keys` keys cause.  A filter cannot distinguish keys

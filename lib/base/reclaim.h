@@ -70,8 +70,8 @@ extern _Thread_local unsigned tamis__read_sections;
 
 typedef struct urcu_bp_reader *reader_token;
 
-/* For every thread, on every system.  A thread's first call registers the thread with liburcu,
- * which takes a lock to insert the thread into a list. */
+/* Enter and leave a read section: for every thread, on every system.  A thread's first call
+ * registers the thread with liburcu, which takes a lock to insert the thread into a list. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
@@ -178,8 +178,8 @@ bool tamis__readers_init(void);
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes);
 
-/* Releases all blocks at once.  No reader may be inside, or enter later.  Also after a failed
- * tamis__backlog_init(). */
+/* Releases all blocks at once.  No reader may be inside, or enter later.  May be called after a
+ * failed tamis__backlog_init(). */
 void tamis__backlog_destroy(struct backlog *backlog);
 
 /* Retires a block that later readers cannot reach.  `hurry`: the block's memory is needed soon. */

@@ -118,16 +118,6 @@ static inline void version_begin(version_counter *version)
     atomic_init(version, UINT32_MAX);
 }
 
-static inline void stripe_init(struct stripe *stripe)
-{
-  lock_init(&stripe->lock);
-}
-
-static inline void stripe_destroy(struct stripe *stripe)
-{
-  lock_destroy(&stripe->lock);
-}
-
 static inline bool stripe_held(struct stripe *stripe)
 {
   return lock_is_held(&stripe->lock);

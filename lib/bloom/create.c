@@ -196,7 +196,7 @@ void tamis__bloom_destroy_layer(struct bloom *b)
   const tamis_allocator from = *filter_allocator(&b->head);
   struct sizes s = sizes_of(b);
   for (unsigned i = 0; i < bloom_stripe_count(b); i++)
-    stripe_destroy(bloom_stripe(b, i));
+    lock_destroy(&bloom_stripe(b, i)->lock);
   if (bloom_mapping(b).at && b->number == 1)
     tamis__memory_release(&from, (void *) operations_of(&b->head),
                           sizeof(struct filter_operations));
@@ -236,7 +236,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
   b->stripe_mask = (stripes - 1) & 4095;
   b->stripes = (struct stripe *) (s->own_stripe ? b->own_stripe : (char *) b + s->struct_bytes);
   for (unsigned i = 0; i < stripes; i++)
-    stripe_init(bloom_stripe(b, i));
+    lock_init(&bloom_stripe(b, i)->lock);
 }
 
 /* Returns the option cleared_from, or 0 if it is too large: the library then clears all blocks. */

@@ -112,7 +112,7 @@ bool tamis__check_words(const struct cuckoo_geometry *g, const uint64_t *words, 
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment)
 {
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
-    stripe_init(&segment_stripes(segment)[i]);
+    lock_init(&segment_stripes(segment)[i].lock);
     version_begin(&segment_stripes(segment)[i].version);
   }
   lock_init(&segment->duplicates_lock);
@@ -121,7 +121,7 @@ void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segmen
 static void destroy_stripes(uint32_t stripe_mask, struct segment *segment)
 {
   for (uint32_t i = 0; i < stripe_mask + 1; i++)
-    stripe_destroy(&segment_stripes(segment)[i]);
+    lock_destroy(&segment_stripes(segment)[i].lock);
   lock_destroy(&segment->duplicates_lock);
 }
 

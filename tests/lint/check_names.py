@@ -110,7 +110,7 @@ def dead(names, files, path, text):
 BROKEN = [("lib/base/x.c", "/* As in segment_copied_away. */"), ("lib/base/x.c", "// nolonger() waits"),
           ("lib/base/x.h", "/*\n * see no_such_file.c\n */"), ("docs/x.md", "calls `tamis__gone` then"),
           ("docs/x.md", "```\na ──► tamis__gone\n```\n"),
-          ("docs/x.md", "| `growth.c`, `stripe_init` | is not there |")]
+          ("docs/x.md", "| `growth.c`, `stripe_lock` | is not there |")]
 WHOLE = [("lib/base/x.c", "/* stripe_lock() of stripe.h, tamis_add */ int no_such_name;"),
          ("docs/x.md", "`growth.c`, `split_locked` and `tamis__cuckoo_add_growable`")]
 

@@ -13,6 +13,13 @@ enum { MEMORY_ACCESS = -1 };
 /* A constant would make gcc warn of reads that are not made. */
 static const unsigned char *volatile none = NULL;
 
+static uint64_t hash_bytes(const struct hash_keys *keys, const unsigned char *secret,
+                           const void *key, size_t len)
+{
+  return len <= HASH_SHORT ? hash_short(keys->seed, key, len)
+                           : hash_long(keys->seed, secret, key, len);
+}
+
 /* The precomputed secret must give what XXH3 gives with the seed alone, on both sides of the length
  * (240) at which XXH3 changes its method. */
 TEST(hash_is_seeded_xxh3)

@@ -32,14 +32,14 @@ TEST(stripes_exclude_each_other)
 {
   struct shared shared = {.plain = {0}};
   for (unsigned i = 0; i < STRIPES; i++)
-    stripe_init(&shared.stripes[i].stripe);
+    lock_init(&shared.stripes[i].stripe.lock);
   struct worker workers[THREADS];
   harness_run(THREADS, 1, bump, &shared, workers);
   assert_int_equal(shared.plain[0] + shared.plain[1] + shared.plain[2] + shared.plain[3],
                    THREADS * ROUNDS);
   for (unsigned i = 0; i < STRIPES; i++) {
     assert_false(stripe_held(&shared.stripes[i].stripe));
-    stripe_destroy(&shared.stripes[i].stripe);
+    lock_destroy(&shared.stripes[i].stripe.lock);
   }
 }
 

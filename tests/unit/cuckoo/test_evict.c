@@ -32,12 +32,12 @@ static void begin(struct bench *b, unsigned width, unsigned pair_bits, bool ages
   b->segment = aligned_alloc(64, cuckoo_segment_bytes(g));
   assert_non_null(b->segment);
   memset(b->segment, 0, cuckoo_segment_bytes(g));
-  stripe_init(segment_stripes(b->segment));
+  lock_init(&segment_stripes(b->segment)->lock);
 }
 
 static void end(struct bench *b)
 {
-  stripe_destroy(segment_stripes(b->segment));
+  lock_destroy(&segment_stripes(b->segment)->lock);
   free(b->segment);
 }
 
