@@ -252,7 +252,7 @@ export function packageOf(core) {
     /** The values that are equal in filters that fit together. */
     get #identity() {
       const { kind, layout, capacity, fpp, window } = this;
-      return { kind, layout, capacity, fpp, window, seed: this.seed };
+      return { kind, window, layout, capacity, fpp, seed: this.seed };
     }
 
     /** The name of the first of these values that differs in another filter; undefined: none differs. */

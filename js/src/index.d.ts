@@ -70,6 +70,7 @@ export interface Stats {
   bitsSet: number;
   bitsPerKey: number;
   kind: Kind;
+  /** Null for a window, and for other kinds. */
   layout: Layout | null;
   segments: number;
   joins: number;

@@ -17,6 +17,6 @@ export function statsOf(core) {
   const numbers = core.figures(figures.length);
   const stats = Object.fromEntries(figures.map((name, i) => [name, numbers[i]]));
   stats.kind = nameIn(kinds, stats.kind);
-  stats.layout = stats.kind === 'bloom' ? nameIn(layouts, stats.layout) : null;
+  stats.layout = stats.kind === 'bloom' && stats.parts <= 1 ? nameIn(layouts, stats.layout) : null;
   return stats;
 }

@@ -105,6 +105,7 @@ test('attributes', () => {
   const f = new Filter(given), g = Filter.loadSync(f.save());
   for (const [name, value] of Object.entries({ ...given, layout: null }))
     assert.ok(f[name] === value && g[name] === value, name);
+  assert.equal(new Filter({ capacity: 1000, window: 3 }).layout, null);
   const h = made([], { layout: 'word', fpp: 0.01 });
   assert.deepEqual([h.kind, h.layout, h.growable, h.maxBytes, h.window, h.windowRenews], ['bloom', 'word', true, 0, 0, false]);
 });
