@@ -17,70 +17,49 @@ enum {
   UPDATES = KEY_SPEC_RW | KEY_SPEC_UPDATE
 };
 
-/* Each command: its family and name, its function, the server's flags, the number of arguments
+/* Each command: its family, its name as in command_NAME, the server's flags, the number of arguments
  * (-N: at least N), what it does with its key, a summary.  The names are in small letters, as in
  * RedisBloom and among the server's own commands: they stand so in ACL lists, in statistics, and in
- * errors. */
-#define COMMANDS(C)                                                                              \
-  C(bf, reserve, command_reserve, "write deny-oom fast", -4, INSERTS, "Creates a Bloom filter")  \
-  C(bf, add, command_add, "write deny-oom fast", 3, INSERTS,                                     \
-    "Adds an item to a Bloom filter, and says whether it was new")                               \
-  C(bf, madd, command_madd, "write deny-oom fast", -3, INSERTS,                                  \
-    "Adds items to a Bloom filter, and says which were new")                                     \
-  C(bf, maddex, command_maddex, "write deny-oom fast", -4, INSERTS,                              \
-    "Adds items to a Bloom filter with a window, for a number of seconds")                       \
-  C(bf, insert, command_insert, "write deny-oom fast", -3, INSERTS,                              \
-    "Adds items to a Bloom filter, which it creates as the options say")                         \
-  C(bf, exists, command_exists, "readonly fast", -3, READS,                                      \
-    "Says whether an item was added to a Bloom filter")                                          \
-  C(bf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
-    "Says which items were added to a Bloom filter")                                             \
-  C(bf, card, command_card, "readonly fast", 2, READS_FIGURES,                                   \
-    "Says how many items were added to a Bloom filter")                                          \
-  C(bf, info, command_info, "readonly fast", -2, READS_FIGURES,                                  \
-    "Tells the figures of a Bloom filter")                                                       \
-  C(bf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
-    "Tells inner figures of a Bloom filter")                                                     \
-  C(bf, merge, command_merge, "write deny-oom", -3, INSERTS,                                     \
-    "Adds to a Bloom filter what others contain")                                                \
-  C(bf, advance, command_advance, "write fast", -2, REMOVES,                                     \
-    "Ends a period of a Bloom filter with a sliding window")                                     \
-  C(bf, scandump, command_scandump, "readonly", 3, READS,                                        \
-    "Gives out a Bloom filter chunk by chunk")                                                   \
-  C(bf, loadchunk, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
-    "Restores a Bloom filter chunk by chunk")                                                    \
-  C(bf, load, command_load, "write deny-oom", 3, INSERTS,                                        \
-    "Restores a Bloom filter that valkey-bloom wrote")                                           \
-  C(cf, reserve, command_reserve, "write deny-oom fast", -3, INSERTS, "Creates a cuckoo filter") \
-  C(cf, add, command_add, "write deny-oom", 3, INSERTS, "Adds an item to a cuckoo filter")       \
-  C(cf, addnx, command_addnx, "write deny-oom", 3, INSERTS,                                      \
-    "Adds an item to a cuckoo filter unless it is there, and says whether it was new")           \
-  C(cf, insert, command_insert, "write deny-oom", -4, INSERTS,                                   \
-    "Adds items to a cuckoo filter, which it creates as the options say")                        \
-  C(cf, insertnx, command_insertnx, "write deny-oom", -4, INSERTS,                               \
-    "Adds those items to a cuckoo filter that are not there")                                    \
-  C(cf, exists, command_exists, "readonly fast", -3, READS,                                      \
-    "Says whether an item is in a cuckoo filter")                                                \
-  C(cf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
-    "Says which items are in a cuckoo filter")                                                   \
-  C(cf, del, command_del, "write fast", 3, REMOVES,                                              \
-    "Removes one copy of an item from a cuckoo filter")                                          \
-  C(cf, count, command_count, "readonly fast", 3, READS,                                         \
-    "Says how many copies of an item are in a cuckoo filter")                                    \
-  C(cf, compact, command_compact, "write fast", 2, UPDATES,                                      \
-    "Counts removes from a cuckoo filter anew; it gives memory back by itself")                  \
-  C(cf, info, command_info, "readonly fast", -2, READS_FIGURES,                                  \
-    "Tells the figures of a cuckoo filter")                                                      \
-  C(cf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
-    "Tells inner figures of a cuckoo filter")                                                    \
-  C(cf, merge, command_merge, "write deny-oom", -3, INSERTS,                                     \
-    "Adds to a cuckoo filter what others contain")                                               \
-  C(cf, advance, command_advance, "write fast", -2, REMOVES,                                     \
-    "Ends a period of a cuckoo filter with a sliding window")                                    \
-  C(cf, scandump, command_scandump, "readonly", 3, READS,                                        \
-    "Gives out a cuckoo filter chunk by chunk")                                                  \
-  C(cf, loadchunk, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
-    "Restores a cuckoo filter chunk by chunk")
+ * errors.  RESERVE is the first of each family. */
+#define COMMANDS(C)                                                                            \
+  C(bf, reserve, "write deny-oom fast", -4, INSERTS, "Creates a Bloom filter")                 \
+  C(bf, add, "write deny-oom fast", 3, INSERTS,                                                \
+    "Adds an item to a Bloom filter, and says whether it was new")                             \
+  C(bf, madd, "write deny-oom fast", -3, INSERTS,                                              \
+    "Adds items to a Bloom filter, and says which were new")                                   \
+  C(bf, maddex, "write deny-oom fast", -4, INSERTS,                                            \
+    "Adds items to a Bloom filter with a window, for a number of seconds")                     \
+  C(bf, insert, "write deny-oom fast", -3, INSERTS,                                            \
+    "Adds items to a Bloom filter, which it creates as the options say")                       \
+  C(bf, card, "readonly fast", 2, READS_FIGURES,                                               \
+    "Says how many items were added to a Bloom filter")                                        \
+  C(bf, load, "write deny-oom", 3, INSERTS, "Restores a Bloom filter that valkey-bloom wrote") \
+  C(cf, reserve, "write deny-oom fast", -3, INSERTS, "Creates a cuckoo filter")                \
+  C(cf, add, "write deny-oom", 3, INSERTS, "Adds an item to a cuckoo filter")                  \
+  C(cf, addnx, "write deny-oom", 3, INSERTS,                                                   \
+    "Adds an item to a cuckoo filter unless it is there, and says whether it was new")         \
+  C(cf, insert, "write deny-oom", -4, INSERTS,                                                 \
+    "Adds items to a cuckoo filter, which it creates as the options say")                      \
+  C(cf, insertnx, "write deny-oom", -4, INSERTS,                                               \
+    "Adds those items to a cuckoo filter that are not there")                                  \
+  C(cf, del, "write fast", 3, REMOVES, "Removes one copy of an item from a cuckoo filter")     \
+  C(cf, count, "readonly fast", 3, READS,                                                      \
+    "Says how many copies of an item are in a cuckoo filter")                                  \
+  C(cf, compact, "write fast", 2, UPDATES,                                                     \
+    "Counts removes from a cuckoo filter anew; it gives memory back by itself")                \
+  BOTH(C, exists, "readonly fast", -3, READS, "Says whether an item is in")                    \
+  BOTH(C, mexists, "readonly fast", -3, READS, "Says which items are in")                      \
+  BOTH(C, info, "readonly fast", -2, READS_FIGURES, "Tells the figures of")                    \
+  BOTH(C, debug, "readonly fast", 2, READS_FIGURES, "Tells inner figures of")                  \
+  BOTH(C, merge, "write deny-oom", -3, INSERTS, "Adds what others contain to")                 \
+  BOTH(C, advance, "write fast", -2, REMOVES, "Ends a period of the sliding window of")        \
+  BOTH(C, scandump, "readonly", 3, READS, "Gives out chunk by chunk")                          \
+  BOTH(C, loadchunk, "write deny-oom", 4, INSERTS, "Restores chunk by chunk")
+
+/* The same of both families; a summary goes on with the filter. */
+#define BOTH(C, name, flags, arity, usage, summary)           \
+  C(bf, name, flags, arity, usage, summary " a Bloom filter") \
+  C(cf, name, flags, arity, usage, summary " a cuckoo filter")
 
 static const tamis_kind bf = TAMIS_BLOOM, cf = TAMIS_CUCKOO;
 
@@ -91,11 +70,11 @@ static bool is_number_of_words(int argc, int arity)
 
 /* The server calls a handler with no more than the arguments, and a command may go by another name.
  * Where the server is not told the number of arguments, it is checked here. */
-#define DEFINE_HANDLER(family, name, function, flags, arity, usage, summary)   \
-  static int family##_##name(server_ctx *ctx, server_string **argv, int argc)  \
-  {                                                                            \
-    return is_number_of_words(argc, arity) ? function(ctx, family, argv, argc) \
-                                           : server.WrongArity(ctx);           \
+#define DEFINE_HANDLER(family, name, flags, arity, usage, summary)                   \
+  static int family##_##name(server_ctx *ctx, server_string **argv, int argc)        \
+  {                                                                                  \
+    return is_number_of_words(argc, arity) ? command_##name(ctx, family, argv, argc) \
+                                           : server.WrongArity(ctx);                 \
   }
 COMMANDS(DEFINE_HANDLER)
 
@@ -117,7 +96,7 @@ static const struct command {
   uint64_t usage;
   const char *summary;
 } commands[] = {
-#define ROW(family, name, function, flags, arity, usage, summary) \
+#define ROW(family, name, flags, arity, usage, summary) \
   {#family "." #name, family##_##name, flags, arity, usage, summary},
     COMMANDS(ROW)
 #undef ROW

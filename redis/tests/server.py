@@ -13,10 +13,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests" / folder) for folder in ("support", "lint")]
-from loopback import HOST, end_with_parent, free_port, wait_until
+from loopback import HOST, Process, free_port, wait_until
 
 KINDS = ("redis", "valkey")
 
@@ -140,45 +139,40 @@ def temporary_folder():
     return folder
 
 
-class Server:
+class Server(Process):
     """A server with the module.  `module` is its path and its arguments; "" starts one without it.
     `preload` is a library that its program gets before all others."""
 
     def __init__(self, kind, module, *options, start=True, preload=None):
+        # A module with AddressSanitizer needs its library in a server without it.  And pages that go back to the
+        # system and come again would take a third of the tests' processor time.
+        libraries = ":".join(filter(None, (os.environ.get("TAMIS_PRELOAD"), preload)))
+        super().__init__([], tempfile.mkdtemp(prefix=f"{kind}.", dir=temporary_folder()), LD_PRELOAD=libraries,
+                         **dict.fromkeys(("MALLOC_CONF", "JE_MALLOC_CONF"), "dirty_decay_ms:-1"))
         self.kind = kind
-        self.preload = preload
         self.module = [module] if isinstance(module, str) else list(module)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}.", dir=temporary_folder()))
-        self.options = [str(option) for option in options]
+        self.options = options
         self.config = None  # a file, in its folder
-        self.process = None
         self.port = self.cluster_port = None
         self.client = None
         if start:
             self.start()
 
-    def start(self, *options, timeout=120):
+    def start(self, *options):
         """Starts it on the files that the last run left.  Keeps its port, unless another took it."""
-        program = find_program(self.kind)
         run_as = self.folder / f"{self.kind}-server"
         if not run_as.is_symlink():
-            run_as.symlink_to(program)
+            run_as.symlink_to(find_program(self.kind))
         for _ in range(20):
             self.port = self.port or free_port()
             self.cluster_port = self.cluster_port or free_port()
-            command = [str(run_as), *([self.config] if self.config else []), "--port", str(self.port),
-                       "--bind", HOST, "--dir", str(self.folder), "--save", "", "--enable-debug-command", "yes", "--logfile", "log",
-                       "--repl-diskless-sync-delay", "0",
-                       "--cluster-port", str(self.cluster_port), "--daemonize", "no",
-                       *self.options, *map(str, options)]
-            if self.module[0]:
-                command += ["--loadmodule", *map(str, self.module)]
-            self.process = subprocess.Popen(command, cwd=self.folder, preexec_fn=end_with_parent,
-                                            stdin=subprocess.DEVNULL, env=self.environment(),
-                                            stdout=open(self.folder / "out", "ab"),
-                                            stderr=subprocess.STDOUT)
-            atexit.register(self.process.kill)
-            if self._wait(timeout):
+            self.command = list(map(str, (
+                run_as, *([self.config] if self.config else []), "--port", self.port, "--cluster-port", self.cluster_port,
+                "--bind", HOST, "--dir", self.folder, "--save", "", "--enable-debug-command", "yes", "--daemonize", "no",
+                "--repl-diskless-sync-delay", "0", *self.options, *options,
+                *(["--loadmodule", *self.module] if self.module[0] else []))))
+            super().start()
+            if self.wait_for(self.has_loaded):
                 return self
             self.kill()
             if "in use" not in self.log()[-2000:]:
@@ -186,38 +180,17 @@ class Server:
             self.port = self.cluster_port = None
         raise RuntimeError("no free port")
 
+    def has_loaded(self):
+        """Whether it answers, and has read its files."""
+        self.client = Client(self.port)
+        return self.client.info("persistence", "loading") == 0
+
     def start_on_aof(self, commands):
         """Starts it on an AOF that has these commands and no others."""
         self.kill()
         (part,) = (self.folder / "appendonlydir").glob("*.incr.aof")
         part.write_bytes(b"".join(map(encode, [["SELECT", "0"], *commands])))
         self.start("--appendonly", "yes")
-
-    def environment(self):
-        environment = dict(os.environ)
-        # A module with AddressSanitizer, in a server without it.
-        libraries = [library for library in (os.environ.get("TAMIS_PRELOAD"), self.preload) if library]
-        if libraries:
-            environment["LD_PRELOAD"] = ":".join(libraries)
-        # Pages that go back to the system and come again would take a third of the tests' processor time.
-        environment |= dict.fromkeys(("MALLOC_CONF", "JE_MALLOC_CONF"), "dirty_decay_ms:-1")
-        return environment
-
-    def _wait(self, timeout):
-        until = time.monotonic() + timeout
-        while time.monotonic() < until:
-            if self.process.poll() is not None:
-                return False
-            try:
-                client = Client(self.port)
-                if "PONG" == client("PING") and client.info("persistence", "loading") == 0:
-                    self.client = client
-                    return True
-                client.close()
-            except (OSError, ReplyError):
-                pass
-            time.sleep(0.02)
-        raise RuntimeError(f"the server does not answer: {self.log()[-2000:]}")
 
     def __call__(self, *words):
         return self.client(*words)
@@ -228,19 +201,9 @@ class Server:
     def connect(self, protocol=2):
         return Client(self.port, protocol)
 
-    def log(self):
-        return "".join((self.folder / name).read_text(errors="replace")
-                       for name in ("log", "out") if (self.folder / name).exists())
-
-    def alive(self):
-        return self.process.poll() is None
-
     def kill(self):
-        """kill -9."""
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        super().kill()
+        self.process = None
         if self.client:
             self.client.close()
             self.client = None

@@ -11,6 +11,7 @@ import struct
 import pytest
 import image
 import redisbloom
+import valkeybloom
 from filters import FOOTER, chunks
 from server import ReplyError, same
 
@@ -138,11 +139,12 @@ def foreign_filters():
     return made
 
 
-def with_numbers(data, generator, size):
+def with_numbers(data, generator):
     """Each number of a head in turn is one that is at an end of some range."""
-    for at in range(0, len(data) - size + 1):
-        number = generator.choice(EXTREMES)
-        yield data[:at] + number.to_bytes(8, "little")[:size] + data[at + size :]
+    for at in range(len(data) - 7):
+        for size in 1, 2, 4, 8:
+            for number in generator.sample(EXTREMES, 2):
+                yield data[:at] + number.to_bytes(8, "little")[:size] + data[at + size :]
 
 
 def go_on(server, kind, key):
@@ -197,12 +199,12 @@ def test_foreign_chunks(server):
     server("CONFIG", "SET", "tamis.max-bytes", "1000000")
     generator = random.Random(7)
     accepted = refused = 0
-    for model in foreign_filters():
+    valkey = valkeybloom.Bloom(10, 0.3, 1, 0.9)
+    for i in range(60):
+        valkey.add(b"%d" % i)
+    for model in [*foreign_filters(), valkey]:
         (_, head), *rest = redisbloom.chunks(model)
-        heads = [*changed(head, generator, 60)]
-        for size in (2, 8):
-            heads += with_numbers(head, generator, size)
-        for hostile in heads:
+        for hostile in (*changed(head, generator, 60), *with_numbers(head, generator)):
             (reply,) = server.client.pipeline([[f"{model.kind}.LOADCHUNK", "victim", 1, hostile]])
             refused += isinstance(reply, ReplyError)
             server.client.pipeline([[f"{model.kind}.LOADCHUNK", "victim", *chunk] for chunk in rest])

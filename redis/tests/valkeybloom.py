@@ -56,6 +56,8 @@ class Layer(Bits):
 
 
 class Bloom(Chain):
+    kind = "BF"
+
     def __init__(self, capacity, rate, expansion=2, ratio=0.5, seed=bytes(range(32))):
         self.rate, self.expansion, self.ratio, self.seed = rate, expansion, ratio, seed
         self.layers = [Layer(capacity, rate, seed)]
@@ -72,3 +74,13 @@ class Bloom(Chain):
     def dump(self):
         return struct.pack("<BIddBQ", 1, self.expansion, self.rate, self.ratio, 1, len(self.layers)) + \
             b"".join(layer.dump() for layer in self.layers)
+
+    def head(self):
+        """What this module's own dump of such a filter begins with, as the first chunk."""
+        numbers = struct.pack("<QIII", sum(layer.size for layer in self.layers), len(self.layers), 16, self.expansion)
+        return numbers + self.seed + struct.pack("<d", self.ratio) + b"".join(
+            struct.pack("<QQQddIQB", len(layer.data), len(layer.data) * 8, layer.size, self.rate * self.ratio ** i,
+                        len(layer.data) * 8 / layer.entries, layer.hashes, layer.entries, 0) for i, layer in enumerate(self.layers))
+
+    def tables(self):
+        return [bytes(layer.data) for layer in self.layers]
