@@ -22,21 +22,9 @@ npm init -y >/dev/null
 npm install --offline --no-audit --no-fund --silent ../package/"$(tail -n 1 ../packed)"
 rm -rf "$work/package"
 
-cat >check.mjs <<'END'
-import { Filter, isNative } from 'tamis';
-import { Filter as InWasm, isNative as never } from 'tamis/wasm';
-import { Reader } from 'tamis/reader';
-const f = new Filter({ capacity: 1000, fpp: 1e-6 });
-f.add('apple');
-for (const loaded of [InWasm.loadSync(f.save()), Reader.loadSync(f.save())])
-  if (!loaded.has('apple') || loaded.has('fig'))
-    throw new Error('another answer');
-console.log(isNative, never);
-END
-[ "$(node check.mjs)" = "false false" ] || fail "the package does not work without the addon"
-! node -e "import('tamis/native')" 2>errors || fail "there is an addon already"
-grep -q 'npm run addon' errors || fail "the error does not say how the addon is built"
+echo "import { Filter, isNative } from 'tamis'; console.log(isNative, new Filter({ capacity: 9 }).add('apple'));" >check.mjs
+[ "$(node check.mjs)" = "false true" ] || fail "the package does not work without the addon"
 npm explore tamis -- npm run addon >log 2>&1 || { cat log; fail "the addon does not build"; }
-[ "$(node check.mjs)" = "true false" ] || fail "the package does not take the addon"
+[ "$(node check.mjs)" = "true true" ] || fail "the package does not take the addon"
 exports=$(nm -D --defined-only node_modules/tamis/addon/tamis.node | awk '{ print $3 }' | grep -v '^napi_\|^node_api_' | xargs)
 [ -z "$exports" ] || fail "the addon exports $exports"

@@ -1,29 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Threads and processes, as several tests have them."""
+import concurrent.futures
+import multiprocessing
 import os
 import signal
 import sys
-import threading
-import traceback
 
 
 def run(*bodies):
-    """Runs them in threads, and raises what the first one raised that did not end well."""
-    failures = []
-
-    def guarded(body):
-        try:
-            body()
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=guarded, args=(body,)) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    """Runs them in threads, and raises what one of them has raised, when all have ended."""
+    with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+        for ended in [pool.submit(body) for body in bodies]:
+            ended.result()
 
 
 def in_child(context, target, *arguments):
@@ -39,17 +27,10 @@ def in_child(context, target, *arguments):
 
 def forked(body):
     """The exit status of a forked child that runs body(): 0 if that returns, and 1 if it raises."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            body()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    child = multiprocessing.get_context("fork").Process(target=body)
+    child.start()
+    child.join()
+    return child.exitcode
 
 
 def kill_at_line(number, file, functions=None):
