@@ -257,7 +257,7 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 /* Says whether the key was added; also true for other keys, with the filter's false-positive
  * probability.  False for invalid arguments.
  *   Threads  any      Blocks  never for a writer.  A thread's first call on a growable cuckoo
- *            filter, or a window of several layers, takes a lock for a few steps
+ *            filter or a window may take a lock, for a few steps
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);

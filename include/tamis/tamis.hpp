@@ -706,7 +706,7 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
-  /* If a key fails, each of the next calls still tries the keys after it, and then throws. */
+  /* If an add is refused, each of the next calls still tries the other keys, and then throws. */
   template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
   void add_many(const Keys &keys, span<int> results = {})
   {
