@@ -123,16 +123,14 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
   return lowest / 1e6;
 }
 
-static int refuse_layout(const struct refusal *why, const tamis_options *options)
+/* Refuses a layout or a rate. */
+static int refuse_plan(const struct refusal *why, const tamis_options *options)
 {
-  return tamis__refuse(why, TAMIS_EUNSUPPORTED,
-                       "layout is %d; of a counting Bloom filter it must be %d "
-                       "(TAMIS_LAYOUT_BLOCKED)",
-                       (int) options->layout, TAMIS_LAYOUT_BLOCKED);
-}
-
-static int refuse_rate(const struct refusal *why, const tamis_options *options)
-{
+  if (!layout_is_possible(options))
+    return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                         "layout is %d; of a counting Bloom filter it must be %d "
+                         "(TAMIS_LAYOUT_BLOCKED)",
+                         (int) options->layout, TAMIS_LAYOUT_BLOCKED);
   if (!why || !why->text) /* without a text, no need to search long for the lowest rate */
     return TAMIS_EUNSUPPORTED;
   bool counting = options->kind == TAMIS_COUNTING_BLOOM;
@@ -148,13 +146,11 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
   struct bloom_plan plan;
-  if (!layout_is_possible(options))
-    return refuse_layout(why, options);
   int result = make_plan(options, &plan);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return refuse_rate(why, options);
+    return refuse_plan(why, options);
   result = tamis__check_max_bytes(why, options, tamis__bloom_bytes_for(&plan));
   if (result != TAMIS_OK || !out)
     return result;

@@ -91,7 +91,6 @@ static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
 static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
 {
   return (struct bloom_geometry){.shape = bloom_shape_of(b),
-                                 .lines = b->word_count / LINE_WORDS,
                                  .capacity = bloom_capacity(b),
                                  .fpp = b->fpp,
                                  .words = b->word_count,

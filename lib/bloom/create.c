@@ -102,7 +102,7 @@ static struct sizes words_apart(struct sizes s)
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
-  unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
+  unsigned lines = g->words < 4096 * LINE_WORDS ? (unsigned) g->words / LINE_WORDS : 4096;
   unsigned most = power_of_two_up(lines), stripes = small ? 1 : usual_stripes();
   if (g->shape.layout != BLOOM_LAYOUT_COUNTING || plan->is_mapped)
     return 0;
@@ -126,7 +126,7 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   s.stripes = stripes_for(plan, small);
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
-  s.shards = small || plan->tally ? 0 : usual_shards(g->lines * LINE_BYTES);
+  s.shards = small || plan->tally ? 0 : usual_shards(g->words * sizeof(word));
   return add_up(s, small, form_of(plan));
 }
 

@@ -283,7 +283,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
 static double log_miss(const struct bloom_geometry *g)
 {
   if (bloom_shape_is_word(g->shape))
-    return real_log1p(-word_hit(g->shape, 1) / ((double) g->lines * LINE_WORDS));
+    return real_log1p(-word_hit(g->shape, 1) / (double) g->words);
   return real_log1p(-(double) bloom_shape_bits_per_key(g->shape) / bloom_geometry_usable_bits(g));
 }
 
@@ -298,7 +298,7 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
   struct terms terms = {0};
   if (bloom_shape_is_word(g->shape)) {
     word_terms(g->shape, &terms);
-    rate = word_rate(g->shape, &terms, keys, (double) g->lines * LINE_WORDS, &deviation);
+    rate = word_rate(g->shape, &terms, keys, (double) g->words, &deviation);
   } else {
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
@@ -384,8 +384,7 @@ static double rate_of_lines(struct plan *plan, double lines)
 {
   struct bloom_geometry *g = &plan->geometry;
   double deviation, rate;
-  g->lines = (uint64_t) lines;
-  g->words = g->lines * LINE_WORDS;
+  g->words = (uint64_t) lines * LINE_WORDS;
   if (!bloom_section_words(g->shape, g->words))
     return INFINITY;
   if (bloom_shape_is_word(g->shape))
@@ -482,8 +481,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
     return TAMIS_EINVAL;
   uint64_t words = bloom_section_words(plan.geometry.shape, (uint64_t) lines * LINE_WORDS) *
                    plan.geometry.shape.sections;
-  plan.geometry.lines = (words + LINE_WORDS - 1) / LINE_WORDS;
-  plan.geometry.words = plan.geometry.lines * LINE_WORDS;
+  plan.geometry.words = (words + LINE_WORDS - 1) / LINE_WORDS * LINE_WORDS;
   *out = plan.geometry;
   return TAMIS_OK;
 }
@@ -496,7 +494,7 @@ static bool dense_enough(const struct bloom_geometry *g)
   blocked.geometry = *g;
   blocked.geometry.shape = (struct bloom_shape){.layout = TAMIS_LAYOUT_BLOCKED};
   choose_shape(&blocked);
-  uint64_t too_few = (g->lines - 1) / 2;
+  uint64_t too_few = (g->words / LINE_WORDS - 1) / 2;
   return too_few == 0 || rate_of_lines(&blocked, (double) too_few) > g->fpp;
 }
 
@@ -536,10 +534,9 @@ static void limit_lines(struct bloom_geometry *g)
   struct bloom_geometry blocked;
   if (!bloom_shape_is_word(g->shape) ||
       plan_any(TAMIS_LAYOUT_BLOCKED, g->capacity, g->fpp, &blocked) != TAMIS_OK ||
-      g->lines <= 2 * blocked.lines)
+      g->words <= 2 * blocked.words)
     return;
-  g->lines = 2 * blocked.lines;
-  g->words = g->lines * LINE_WORDS;
+  g->words = 2 * blocked.words;
 }
 
 /* Plans the first layer for `rate`, its share of `fpp`, or for `fpp` if 64-bit hashes do not allow

@@ -76,10 +76,9 @@ enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
 struct bloom_geometry {
   struct bloom_shape shape;
-  uint64_t lines;
   uint64_t capacity;  /* in keys */
   double fpp;         /* the promised rate */
-  uint64_t words;     /* the number of words in all lines */
+  uint64_t words;     /* the number of words in all lines, a multiple of LINE_WORDS */
   uint64_t most_keys; /* the limit of a fixed filter: bloom_geometry_most_keys() */
 };
 
@@ -146,7 +145,7 @@ FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
 /* The number of positions in the whole filter: bits or, in the counting layout, counters. */
 static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 {
-  return g->lines * (LINE_BITS / bloom_shape_width(g->shape));
+  return g->words * (64 / bloom_shape_width(g->shape));
 }
 
 /* Returns a mask of the bits of a word that keys may use. */

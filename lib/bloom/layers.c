@@ -154,17 +154,25 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                                      : tamis__bloom_plan(layout, number + 1, capacity, fpp, out);
 }
 
+/* Sets *next to the geometry of the layer after layer `number`.  Returns false if none can follow. */
+static bool next_geometry(const struct bloom *first, unsigned number,
+                          const struct bloom_geometry *before, struct bloom_geometry *next)
+{
+  if (!first->live)
+    return tamis__layers_plan_after(first->layout, first->fpp, number, before, next) == TAMIS_OK;
+  const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
+  if (number >= shared->planned)
+    return false;
+  *next = bloom_geometry_of(shared->layers[number]);
+  return true;
+}
+
 bool tamis__layers_will_fit(struct bloom *const *layers, unsigned have, struct bloom *const *others,
                             unsigned n)
 {
-  const struct bloom *first = layers[0];
   struct bloom_geometry next, before = bloom_geometry_of(layers[have - 1]);
-  if (first->live)
-    return tamis__live_will_fit(first, have, others, n);
-  for (unsigned number = have; number < n; number++, before = next)
-    if (tamis__layers_plan_after(first->layout, first->fpp, number, &before, &next) != TAMIS_OK)
-      return true; /* no layer will follow */
-    else if (!bloom_has_geometry(others[number], &next))
+  for (; have < n && next_geometry(layers[0], have, &before, &next); have++, before = next)
+    if (!bloom_has_geometry(others[have], &next))
       return false;
   return true;
 }

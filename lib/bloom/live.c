@@ -40,18 +40,6 @@ int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned nu
   return TAMIS_OK;
 }
 
-bool tamis__live_will_fit(const struct bloom *first, unsigned have, struct bloom *const *others,
-                          unsigned n)
-{
-  const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
-  for (unsigned i = have; i < n && i < shared->planned; i++) {
-    const struct bloom_geometry g = bloom_geometry_of(shared->layers[i]);
-    if (!bloom_has_geometry(others[i], &g))
-      return false;
-  }
-  return true; /* if a layer is not planned, tamis__live_open_layers() will refuse it */
-}
-
 int tamis__live_sync(const struct bloom *first)
 {
   const struct bloom_shared *shared = const_bloom_long_of(first)->shared;

@@ -56,8 +56,4 @@ static inline bool live_has_grown(const struct bloom *first)
  *   Errors  TAMIS_EFULL, which is final; TAMIS_EIO: space could not be reserved (see errno) */
 int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned number);
 
-/* Does the work of tamis__layers_will_fit() for a live filter, which has `have` layers. */
-bool tamis__live_will_fit(const struct bloom *first, unsigned have, struct bloom *const *others,
-                          unsigned n);
-
 #endif

@@ -180,7 +180,6 @@ struct content {
   void *words;
   struct bloom_sums counted;
   bool full;
-  uint64_t bits; /* the number of set bits, if the words have been read */
 };
 
 /* Counts the bits or counters in the words, which no other thread has yet.  Returns false if the
@@ -199,11 +198,11 @@ static bool check_words(struct content *c, bool read)
   saved_swap(c->words, g->words);
   if (counts)
     return tamis__bloom_counters_agree(g, c->words, c->counted);
-  c->bits = tamis__bloom_count_bits(g, c->words, &marks);
+  const uint64_t bits = tamis__bloom_count_bits(g, c->words, &marks);
   if (c->plan.limited)
     c->plan.geometry.most_keys =
-        tamis__bloom_most_beside(g, c->bits, c->counted.keys + c->counted.united);
-  return c->counted.keys <= c->bits && (!marks || c->full);
+        tamis__bloom_most_beside(g, bits, c->counted.keys + c->counted.united);
+  return c->counted.keys <= bits && (!marks || c->full);
 }
 
 /* Restores the counts that the saved filter had for this layer. */
@@ -235,7 +234,7 @@ static int load_words(struct loading *l)
 {
   struct content *c = &l->layers[l->n];
   const bool mapped = l->r->mapping; /* a mapped filter allocates no words */
-  uint64_t array = c->plan.geometry.lines * LINE_BYTES, bytes = mapped ? 0 : array;
+  uint64_t array = c->plan.geometry.words * sizeof(word), bytes = mapped ? 0 : array;
   c->plan.is_mapped = mapped;
   c->plan.number = l->n + 1;
   c->plan.has_allocator = filter_allocator(l->head)->allocate != NULL;
@@ -327,10 +326,10 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   const struct bloom_geometry *g = &c->plan.geometry;
   uint64_t marks = 0;
   saved_swap(c->words, g->words);
-  c->bits = tamis__bloom_count_bits(g, c->words, &marks);
-  c->counted = sums_of_tally(tally, c->bits);
+  const uint64_t bits = tamis__bloom_count_bits(g, c->words, &marks);
+  c->counted = sums_of_tally(tally, bits);
   c->counted.united +=
-      (uint64_t) fmax(tamis__bloom_miscounted(g, c->bits, c->counted.keys + c->counted.united), 0);
+      (uint64_t) fmax(tamis__bloom_miscounted(g, bits, c->counted.keys + c->counted.united), 0);
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 
@@ -425,7 +424,7 @@ int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
   out->bytes += tamis__bloom_bytes_beside(&plan) + bytes_beside_further(saved, plan);
   out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
   if (out->layers == 1) {
-    if (out->bits_set <= plan.geometry.lines * LINE_BITS)
+    if (out->bits_set <= plan.geometry.words * 64)
       bloom_geometry_estimate(&plan.geometry, out);
     return TAMIS_OK;
   }
@@ -487,6 +486,6 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
   tamis__bloom_destroy_layers(newest, NULL);
   for (unsigned i = 0; i < l.n && !r->mapping; i++)
     tamis__memory_release(&r->allocator, l.layers[i].words,
-                          l.layers[i].plan.geometry.lines * LINE_BYTES);
+                          l.layers[i].plan.geometry.words * sizeof(word));
   return result;
 }

@@ -59,7 +59,6 @@ static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
   out->shape =
       (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
                            (unsigned) numbers[BITS_PER_PROBE], (unsigned) numbers[SECTIONS]};
-  out->lines = numbers[LINES];
   out->words = numbers[LINES] * LINE_WORDS;
   return is_possible(out->shape) && bloom_section_words(out->shape, out->words);
 }

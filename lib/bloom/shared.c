@@ -31,7 +31,7 @@ static uint64_t lay_out(struct file_plan *p)
   at = p->tallies_at + p->n * sizeof(struct bloom_tally);
   for (unsigned i = 0; i < p->n; i++) {
     p->begins[i] = live_file_aligned(at);
-    at = p->ends[i] = p->begins[i] + p->layers[i].lines * LINE_BYTES;
+    at = p->ends[i] = p->begins[i] + p->layers[i].words * sizeof(word);
   }
   return p->ends[p->n - 1];
 }

@@ -87,9 +87,9 @@ enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
 /* ---- set bits ---- */
 
-/* The numbers of set bits of two filters, in the lines counted so far. */
+/* The numbers of set bits of two filters, in the words counted so far. */
 struct census {
-  uint64_t lines;
+  uint64_t words;
   struct set_bits a, b;
   struct set_bits added; /* the bits of b that a lacks */
 };
@@ -100,7 +100,7 @@ static inline void count_line(struct census *census, const uint64_t a[LINE_WORDS
   uint64_t added[LINE_WORDS];
   for (unsigned j = 0; j < LINE_WORDS; j++)
     added[j] = b[j] & ~a[j];
-  census->lines++;
+  census->words += LINE_WORDS;
   set_bits_add(&census->a, a);
   set_bits_add(&census->b, b);
   set_bits_add(&census->added, added);
@@ -139,8 +139,8 @@ struct estimate {
 static double keys_of_bits(const struct bloom_geometry *g, const struct census *census,
                            uint64_t bits)
 {
-  return census->lines
-             ? bloom_geometry_keys(g, (uint64_t) ((uint128) bits * g->lines / census->lines))
+  return census->words
+             ? bloom_geometry_keys(g, (uint64_t) ((uint128) bits * g->words / census->words))
              : 0;
 }
 
@@ -236,7 +236,7 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
     return 0;
   const struct bloom_geometry g = bloom_geometry_of(into);
   struct estimate e = estimate_keys(&g, census);
-  double added = (double) bits * (double) g.lines / (double) census->lines;
+  double added = (double) bits * (double) g.words / (double) census->words;
   double fewest = added / bloom_shape_bits_per_key(g.shape);
   /* The error of e.b, e.b - keys_from, comes from pairs of keys of `from` with equal bits.  In the
    * fraction share^2 of these pairs both keys are common: e.common has this part of the error. */

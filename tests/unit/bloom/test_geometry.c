@@ -63,7 +63,7 @@ TEST(probes_are_where_they_should_be)
             const bool begins = t % g.shape.probes == 0;
             assert_in_range(probe.word, t / g.shape.probes * section_words,
                             (t / g.shape.probes + 1) * section_words - 1);
-            assert_true(probe.word < g.lines * LINE_WORDS);
+            assert_true(probe.word < g.words);
             assert_in_range(__builtin_popcountll(probe.mask), 1, g.shape.bits_per_probe);
             masks |= probe.mask;
             highest = probe.word > highest ? probe.word : highest;
@@ -109,7 +109,6 @@ TEST(rate_formula_matches_simulation)
                {{BLOOM_LAYOUT_COUNTING, 5, 2, 1}, 5, 40}};
   for (unsigned s = 0; s < sizeof cases / sizeof *cases; s++) {
     const struct bloom_geometry of_case = {.shape = cases[s].shape,
-                                           .lines = cases[s].lines,
                                            .capacity = cases[s].keys,
                                            .words = cases[s].lines * LINE_WORDS},
                                 *g = &of_case;
@@ -130,7 +129,7 @@ TEST(rate_formula_matches_simulation)
         }
         hits += i >= g->capacity && !missing;
       }
-      for (unsigned w = 0; w < g->lines * LINE_WORDS; w++)
+      for (unsigned w = 0; w < g->words; w++)
         set += (unsigned) __builtin_popcountll(words[w]);
     }
     assert_close((double) hits / FILTERS / (double) absent, rate, 0.02 + 5 / sqrt((double) hits));
@@ -250,7 +249,7 @@ TEST(small_filters_keep_the_rate_too)
   unsigned all_above = 0, all_filters = 0;
   for (unsigned s = 0; s < sizeof small / sizeof *small; s++) {
     struct bloom_geometry g = plan(small[s].layout, small[s].keys, small[s].fpp);
-    assert_true(g.lines <= MOST_LINES);
+    assert_true(g.words <= MOST_LINES * LINE_WORDS);
     /* Where the margin is largest, fewer filters would not tell whether it is large enough. */
     const unsigned filters = (is_long() || s == LARGEST_MARGIN ? 3000 : 1000) / SCALE;
     unsigned above = 0;
@@ -362,8 +361,7 @@ TEST(plan_is_the_smallest_that_keeps_the_rate)
         const double textbook = -log(rates[r]) / (M_LN2 * M_LN2) * (double) capacity;
         if (layout == TAMIS_LAYOUT_CLASSIC && rates[r] < 0.4)
           assert_close((double) bloom_geometry_bits(&g), textbook, 0.025);
-        g.lines = g.lines / 100 * 98;
-        g.words = g.lines * LINE_WORDS;
+        g.words = g.words / LINE_WORDS / 100 * 98 * LINE_WORDS;
         assert_true(bloom_geometry_rate(&g, (double) capacity) > 0.96 * rates[r]);
       }
 }
@@ -402,7 +400,7 @@ TEST(a_word_takes_at_most_twice_what_blocked_takes)
         struct bloom_geometry g, blocked = plan(TAMIS_LAYOUT_BLOCKED, capacity, fpp);
         int result = bloom_geometry_plan((tamis_layout) layout, capacity, fpp, &g);
         assert_true(result == TAMIS_OK || (result == TAMIS_EUNSUPPORTED && fpp < lowest));
-        assert_true(result != TAMIS_OK || g.lines <= 2 * blocked.lines);
+        assert_true(result != TAMIS_OK || g.words <= 2 * blocked.words);
       }
     }
 }
