@@ -57,9 +57,9 @@ static double end_of_range(const tamis_options *options, double low)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Within a range (end_of_range()), a lower rate needs more bytes.  But at the border of two
-   * ranges, a lower rate may need fewer bytes.  So the loop tries each range by itself, from the
-   * lowest range up.  The first range whose highest rate fits into `bytes` contains the answer. */
+  /* Within a range, a lower rate needs more bytes.  At the border of two ranges, it may need fewer.
+   * So the loop tries each range by itself, from the lowest up.  The first range whose highest rate
+   * fits into `bytes` contains the answer. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
@@ -85,7 +85,6 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     }
     low = next;
   }
-  /* Even the highest rate needs more than `bytes`, or more than any address space holds. */
   return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
 
@@ -123,7 +122,6 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
   return lowest / 1e6;
 }
 
-/* Refuses a layout or a rate. */
 static int refuse_plan(const struct refusal *why, const tamis_options *options)
 {
   if (!layout_is_possible(options))
@@ -201,8 +199,8 @@ static bool is_sampled(const struct bloom *b)
 }
 
 /* Computes *bits from the counted keys, as a sample of few keys may contain no set bit.  Returns
- * false if a sample is better: with counters; if unions have brought keys, whose number is only
- * estimated; or if more than one key in a thousand may not be counted, as false positives. */
+ * false if a sample is better: with counters; if unions have brought keys, whose number is an
+ * estimate; or if over one key in a thousand may be hidden, and so not counted. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;
@@ -213,9 +211,8 @@ static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
          bloom_geometry_rate(&g, keys) <= most_hidden;
 }
 
-/* If half of the bits are set, a sample of 2^21 bits (runs of 1 line) gives the number of keys with
- * a standard deviation of 0.5 % or less.  If the sample has fewer than one set bit in 64, the
- * filter contains few keys, so the function takes a sample of longer runs instead. */
+/* If half of the bits are set, a sample of 2^21 bits gives the number of keys with a standard
+ * deviation of 0.5 % or less.  If fewer than one bit in 64 is set, the sample has longer runs. */
 static uint64_t bits_set(const struct bloom *b)
 {
   uint64_t bits;
@@ -227,7 +224,6 @@ static uint64_t bits_set(const struct bloom *b)
   return bits * bloom_shape_width(bloom_shape_of(b));
 }
 
-/* Returns the number of keys in a layer. */
 static uint64_t count_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
@@ -278,7 +274,6 @@ static int sync_live(const tamis_filter *f)
   return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
 }
 
-/* The members that Bloom and counting Bloom filters share, and then those of a single kind. */
 #define KIND(of_kind, ...)                                                                        \
   {                                                                                               \
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \

@@ -2,21 +2,10 @@
  *
  * Layer 2: what a Bloom filter consists of.
  *
- *    bloom.c        the kind: plans, figures, validation
- *    structs.h      the structs in the memory of a filter
- *    create.c       this memory, and the creation of a filter from a plan
- *    operations.c   look-up, add and unique add; the main essay on why they are correct
- *    vectors.h      batches of look-ups with vector instructions
- *    word_layout.h  look-up and add if all bits of a key are in one word; an essay
- *    counting.h     add, remove and count in a filter with counters in place of bits; an essay
- *    capacity.h     what an add counts, and when it is refused
- *    layers.*       a growable filter that has, or may need, several layers; an essay
- *    gaps.h         the bits of a key that are not set
- *    live.*         a filter that several processes share; an essay
- *    shared.c       creates and opens the file of a filter that several processes share
- *    unite.c        union, intersection and comparison of two filters
- *    save.c         saved, loaded and mapped filters
- *    geometry.*     layer 0: how many bits a promised rate needs, and which bits belong to a key
+ * The main essay on why look-ups and adds are correct is in operations.c.  It calls the functions
+ * of gaps.h (the bits of a key that are not set), word_layout.h and counting.h.  layers.c has
+ * growth, live.h filters that several processes share, unite.c unions, save.c snapshots.
+ * `script/map files` lists all files.
  */
 #ifndef TAMIS_LIB_BLOOM_H
 #define TAMIS_LIB_BLOOM_H
@@ -40,7 +29,6 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the parts of a filter ---- */
 
-/* Casts to struct bloom_long, which begins with *b.  Requires b->is_long. */
 static inline struct bloom_long *bloom_long_of(struct bloom *b)
 {
   assert(b->is_long);
@@ -63,15 +51,13 @@ static inline uint64_t bloom_capacity(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->capacity : b->few_keys;
 }
 
-/* Casts to struct bloom_medium, which begins with *b.  Requires b->is_medium. */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
   assert(b->is_medium);
   return (const struct bloom_medium *) b;
 }
 
-/* If the filter is fixed and not a counting filter, returns the number of keys at which it is full.
- * Otherwise returns 0. */
+/* Returns the number of keys at which a fixed Bloom filter is full; 0 for any other filter. */
 static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
   return !b->limited  ? 0
@@ -79,7 +65,7 @@ static inline uint64_t bloom_most_keys(const struct bloom *b)
                       : const_bloom_medium_of(b)->most_keys;
 }
 
-/* Sets the number that bloom_most_keys() returns.  No other thread may have the filter yet. */
+/* No other thread may have the filter yet. */
 static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
 {
   if (b->is_long)
@@ -119,7 +105,7 @@ static inline struct saved_mapping bloom_mapping(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
 }
 
-/* Returns the layer before this one, or NULL for the first layer. */
+/* Returns NULL for the first layer. */
 static inline struct bloom *bloom_older(const struct bloom *layer)
 {
   return layer->number > 1 ? layer->older : NULL;
@@ -143,7 +129,7 @@ static inline unsigned bloom_stripe_count(const struct bloom *b)
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
-/* Requires a large filter, because only struct bloom_large has the array `shards`. */
+/* Requires a large filter: only struct bloom_large has the array `shards`. */
 FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
 {
   return ((struct bloom_large *) b)->shards;
@@ -175,8 +161,8 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
 }
 
 /* `keys` is the number of counted keys, and `united` is the number of keys that unions brought.
- * With counters, `keys` counts copies, and `united` is the *rest* that counting_read() explains.
- * If removes of keys with stuck counters make the number of copies negative, `keys` is 0. */
+ * With counters, `keys` counts copies (0 if removes of keys with stuck counters make this number
+ * negative), and `united` is the *rest* that counting_read() explains. */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -188,7 +174,7 @@ static inline struct bloom_sums bloom_sums_of(const struct bloom *b)
   return (struct bloom_sums){bloom_counts(b) && keys >> 63 ? 0 : keys, bloom_counted(b, UNITED)};
 }
 
-/* In capacity.c: does the work of bloom_count() for a filter whose shards no thread owns. */
+/* Does the work of bloom_count() for a filter whose shards no thread owns. */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -198,7 +184,7 @@ FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter whic
              : tamis__bloom_add_shared(b, which, amount);
 }
 
-/* Returns the layout in memory, which may be one that the API does not name (geometry.h). */
+/* Returns the layout in memory, which the API may not name (geometry.h). */
 static inline tamis_layout bloom_layout_for(const tamis_options *options)
 {
   if (options->kind == TAMIS_COUNTING_BLOOM)
@@ -207,8 +193,8 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Returns true if the filter opens another layer when it is full (layers.c).  A filter with
- * counters never does, because a remove could not find out which layer holds the key. */
+/* Returns true if the filter opens another layer when it is full (layers.c).  With counters it
+ * never does: a remove could not find out which layer holds the key. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
@@ -233,9 +219,9 @@ static inline bool bloom_fit_together(const struct bloom *a, const struct bloom 
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
- *   if weakened    with acquire the layer stays visible, but two unique adds of a key can win.
- *                  Thread P completes the key in layer 1, and still loads NULL.  Thread Q has
- *                  seen layer 2, misses P's bits in layer 1, and adds the key to layer 2
+ *   if weakened    to acquire: two unique adds of a key can win.  Thread P completes the key in
+ *                  layer 1, and still loads NULL.  Thread Q has seen layer 2, misses P's bits in
+ *                  layer 1, and adds the key to layer 2
  *   checked by     mutants/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
@@ -243,8 +229,7 @@ static inline bool is_alone(const struct bloom *first)
 }
 
 /* The state of a live filter is twice the number of open layers, plus LIVE_ENDED if the newest
- * layer takes no more keys and no layer can follow.
- * Another process may write any number into the state.
+ * layer takes no more keys and no layer can follow.  Another process may write any number.
  * ORDER live.state (seq_cst)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
  *   makes visible  that a layer with zero words is open, or that unique adds of all processes
@@ -279,7 +264,7 @@ static inline struct bloom *bloom_live_newest(const struct bloom *first)
   return shared->layers[known - 1];
 }
 
-/* Returns the newest open layer.  ORDER layer.load above explains the memory order. */
+/* Returns the newest open layer.  ORDER layer.load explains the memory order. */
 static inline struct bloom *newest_layer(const struct bloom *first)
 {
   if (first->live)
@@ -288,7 +273,7 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* Sets layers[] to the layers of a filter, from the first to the newest.  Returns their number. */
+/* Sets layers[] to a filter's layers, from the first to the newest.  Returns their number. */
 static inline unsigned bloom_layers_of(const struct bloom *first,
                                        struct bloom *layers[BLOOM_MOST_LAYERS])
 {
@@ -299,35 +284,28 @@ static inline unsigned bloom_layers_of(const struct bloom *first,
   return n;
 }
 
-/* In live.c: tamis__live_sync() writes all earlier adds to the disk.  tamis__live_close() unmaps
- * the file, and releases this process's structs of the filter. */
 int tamis__live_sync(const struct bloom *first);
 void tamis__live_close(struct bloom_shared *shared);
 
-/* In layers.c: the operations of a filter that may have several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* In capacity.c: checks how much room the layer has, and chooses when adds check again.  If the
- * layer is near its capacity, sets its fullness to NEAR.  Returns TAMIS_OK. */
+/* In capacity.c: checks how much room the layer has, sets its fullness to NEAR if there is little,
+ * and chooses when adds check again.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: if another layer can follow, lets the first layer close when its share of the rate
- * is used up.  Some first layers are planned for more than this share: in files of versions without
- * layers, and at some of the word layout's lowest rates.  The filter must not be shared yet. */
+ * is used up.  Files of versions without layers, and some of the word layout's lowest rates, have
+ * first layers planned for more.  The filter must not be shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* In layers.c: returns how many keys, up to the capacity, the first layer can have without
- * exceeding its share of the rate. */
+/* In layers.c: returns how many keys, up to the capacity, keep the first layer within its share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
-/* In capacity.c: returns the expected number of bits that `capacity` keys set, plus four standard
- * deviations, but at most the number of all bits.  The deviation is computed as if all bits were
- * independent.  The true deviation is smaller, because each key sets nearly the same number of
- * bits: with 10^4 keys in the blocked layout, it is half the computed one. */
+/* In capacity.c: returns the most set bits of a fixed filter: the expected number for `capacity`
+ * keys, plus four standard deviations of independent bits, which are an upper bound. */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
-/* In capacity.c: returns the number of counted keys at which bloom_geometry_most_bits() bits are
- * set: above the capacity, unless many added keys are false positives and so not counted. */
+/* In capacity.c: returns the number of counted keys that set bloom_geometry_most_bits() bits. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
 /* In capacity.c: returns how many of `keys` distinct keys are counted; the others are hidden. */
@@ -335,13 +313,12 @@ double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
 
-/* Returns the functions for the layer's shape.  (A long layer stores a pointer to them.) */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* Returns the row of a layer (what a search reads of it), for a search of only this layer. */
+/* Returns what a search of this layer alone reads. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -360,17 +337,15 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
                               row->sections};
 }
 
-/* In capacity.c: plans a filter of one layer (`layer` is 0) or a layer of a growable filter.  See
- * geometry.h. */
+/* In capacity.c: plans a filter of one layer (`layer` is 0) or a layer of a growable filter. */
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out);
 
-/* Returns the lowest rate that can be planned.  64-bit hashes set a limit in each layout.  In the
- * counting layout, geometry.c must also have a shape for the rate.  In the word layout, a filter
- * may have at most twice a blocked filter's bits; the function tries rates to find the lowest. */
+/* Returns the lowest rate that can be planned: 64-bit hashes set a limit, the counting layout has
+ * no shape below its last range, and a word filter has at most twice a blocked filter's bits. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
-/* Returns the bytes that a single layer takes. */
+/* Returns the bytes of one layer. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
 /* Returns max_bytes.  A filter that does not store it has 0 or, if `bounded`, its own size. */
@@ -399,26 +374,25 @@ struct bloom_plan {
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
 
-/* Returns the bytes of a filter with this plan. */
+/* Returns the bytes of a filter with this plan, with or without its words. */
 uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan);
 
-/* Returns the bytes of a filter with this plan, except its words. */
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 
-/* Creates an empty filter, or an empty layer if plan->older is not NULL. */
+/* Creates an empty filter, or a layer after plan->older. */
 int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
                               struct bloom **out);
 
-/* Destroys one layer, and keeps the layers before it. */
+/* Keeps the layers before this one. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys `newest` and the layers before it, down to the layer after `kept`.  If `kept` is NULL,
- * destroys all layers.  `newest` may be NULL.  Unmaps no file. */
+/* Destroys `newest` (or nothing, if it is NULL) and the layers before it, down to the layer after
+ * `kept` or, if `kept` is NULL, to the first.  Unmaps no file. */
 void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept);
 
 /* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  `words`
- * may be NULL only for a small filter, whose block contains the words.  Returns NULL if there is
- * no memory; the caller then still owns the words. */
+ * is NULL only for a small filter, whose block contains the words.  Returns NULL if there is no
+ * memory; the caller then still owns the words. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 
@@ -428,29 +402,26 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
-/* In shared.c: `share_new` and `share_open` of struct filter_kind. */
 int tamis__bloom_share_new(struct saved_head *saved, const struct refusal *why,
                            struct shared_file *file);
 int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: counts the set bits of words, except marks.  *marks is 0 if no word has a mark. */
+/* In save.c: counts the set bits, except marks.  *marks is 0 if no word has a mark. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* In save.c: returns true if the sum of all counters is as `counted` says, or if one is stuck. */
+/* In save.c: returns true if the counters have the sum that `counted` gives, or if one is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 
-/* In save.c: corrects the sums in the tally of a live layer according to the layer's bits.  Other
- * processes may count meanwhile, but only one process at a time may call this function. */
+/* In save.c: corrects the sums in a live layer's tally by the layer's bits.  Other processes may
+ * count meanwhile, but only one process at a time may call this function. */
 void tamis__bloom_count_again(struct bloom *b);
 
-/* Creates an empty filter with the plan of `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
-/* In unite.c: `merge`, `intersect`, `includes` and `similarity` of struct filter_kind. */
 int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other);

@@ -14,8 +14,8 @@ double bloom_geometry_most_bits(const struct bloom_geometry *g)
   return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
 }
 
-/* Integrates 1 - rate over the keys, by Simpson's rule.  The variable is the square root of the
- * number of keys: as a function of this root, the rate is smooth at 0. */
+/* Integrates 1 - rate over the square root of the number of keys, as a function of which the rate
+ * is smooth at 0, by Simpson's rule. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
 {
   enum { STEPS = 32 };
@@ -34,9 +34,9 @@ uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
   return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
 }
 
-/* A memo keeps plans, because planning is slow: for a small filter, it takes twenty times as long
- * as the rest of the creation.  A plan is often needed again: for thousands of filters with the
- * same options, or for a layer that each add tries to create while there is no memory for it. */
+/* A memo keeps plans: for a small filter, planning takes twenty times as long as the rest of the
+ * creation.  A plan is often needed again: for thousands of filters with the same options, or for a
+ * layer that each add tries to create while there is no memory for it. */
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out)
 {
@@ -80,8 +80,8 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
   return most < (double) g->most_keys ? (uint64_t) most : g->most_keys;
 }
 
-/* Sets for all processes how many keys a shard counts between checks: 1 near the layer's
- * capacity.  The number never grows, so a process with outdated counts delays no checks. */
+/* Sets for all processes how many keys a shard counts between checks: 1 if the layer is near its
+ * capacity.  This number never grows, so a process with outdated counts delays no checks. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;
@@ -97,8 +97,7 @@ static void set_period(struct bloom *b, unsigned period)
     atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
 }
 
-/* Chooses the period so that all shards together, each between two checks, count fewer keys than
- * there is room for. */
+/* Chooses a period in which all shards together count fewer keys than there is room for. */
 int tamis__bloom_watch(struct bloom *b)
 {
   uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);

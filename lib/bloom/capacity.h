@@ -7,31 +7,28 @@
 
 #include "bloom/bloom.h"
 
-/* A check sums the counters to find out whether a layer is near its capacity.  Checks in all adds
- * would be slow.  So until a layer is NEAR, an add checks only at every 64th key that its shard
- * counts, or even more rarely if there is much room (tamis__bloom_watch()). */
+/* To find out whether a layer is near its capacity, an add sums the counters, which is slow.  So
+ * until a layer is NEAR, an add checks only at every 64th key that its shard counts, or even more
+ * rarely if there is much room (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
 /* Estimates the number of keys from the bits, and returns it minus `counted`, or 0 if the
- * difference may be chance.  `counted` may be too small, if adds ran while the filter was saved.
- * After a power failure, `counted` may also be too large: the result is then negative. */
+ * difference may be chance.  `counted` may be too small if adds ran while the filter was saved, and
+ * too large after a power failure: the result is then negative. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the `most_keys` of a fixed filter with `bits` set bits and `counted` counted keys.  Bits
- * that belong to no counted key lower this limit.  A save may miss keys in the count, and an
- * intersection has bits that two different keys have set. */
+ * of no counted key (after a save beside adds, or in an intersection) lower this limit. */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* Returns the number of counted keys, plus the number of keys that unions brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Returns how many more keys the layer may count.  Keys that unions brought take room.  A hidden key
- * (a false positive when it was added) is not counted.  The plan of a growable filter allows for
- * hidden keys (geometry.c), and so does the limit bloom_most_keys() of a fixed filter. */
+/* Returns how many more keys the layer may count.  Keys that unions brought take room.  Hidden keys
+ * take none: plans of growable filters (geometry.c) and limits of fixed ones allow for them. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -48,13 +45,13 @@ static inline bool at_capacity(const struct bloom *b)
   return !room_for_keys(b);
 }
 
-/* Returns true if an add need not check for room.  Relaxed for the reason given at refuses(). */
+/* Returns true if an add need not check for room.  Relaxed: see refuses(). */
 static inline bool is_far(const struct bloom *b)
 {
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* Ends a live filter: from then on, no process adds a key to it.
+/* From then on, no process adds a key to the filter.
  * ORDER live.end (seq_cst)
  *   pairs with     live.state, whose comment says why
  *   checked by     mutants/live_end_not_published */
@@ -101,9 +98,9 @@ static inline bool is_full(const struct bloom *b)
   return b->live ? has_ended(b) : atomic_load_explicit(&b->fullness, memory_order_relaxed) >= FULL;
 }
 
-/* Raises the fullness of a live filter's layer to what the filter's state says: the layer is closed
- * if another layer follows, or if the filter has ended.  Refused and late calls (layers.c) count no
- * key, and so check no counters.  Without this function they would set bits in a closed layer. */
+/* Raises the fullness of a live filter's layer to what the filter's state says.  Refused and late
+ * calls (layers.c) count no key, and so check no counters.  Without this function they would set
+ * bits in a closed layer. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -116,9 +113,9 @@ static inline void learn_live(struct bloom *b)
     ;
 }
 
-/* Returns true if the layer has no room.  The result does not make a refusal final: layers.c and
- * word_layout.h say how a unique add does.  The relaxed load has no partner, as the fullness
- * publishes no other data: a thread that reads an outdated OPEN only lets a few more keys in. */
+/* Returns true if the layer has no room.  This makes no refusal final: see layers.c and
+ * word_layout.h.  The relaxed load has no partner, as the fullness publishes no other data: a
+ * thread that reads an outdated OPEN only lets a few more keys in. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -131,16 +128,15 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts a refused add.  (The caller returns TAMIS_EFULL itself: if this function returned it, each
- * add would take one more instruction.) */
+/* Returns no TAMIS_EFULL to the caller: each add would take one instruction more. */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
-/* Does the work of count_key() for a filter whose shards no thread owns.  Returns TAMIS_OK. */
+/* Does the work of count_key() for a filter whose shards no thread owns. */
 int tamis__bloom_count_shared(struct bloom *b);
 
 /* Counts a key of a live filter.  `unwatched`, the complement of a mask, is in the file, so all
  * processes check equally often: a call checks if the shard's new number of keys has no bit of the
- * mask.  Near the capacity the mask is 0, so each call checks.  Relaxed: see is_watched(). */
+ * mask.  Relaxed: see is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);
@@ -154,7 +150,7 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Counts a key.  Returns TAMIS_OK, so that an add ends with this call, and pushes no registers. */
+/* Returns TAMIS_OK, so that an add ends with this call, and pushes no registers. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

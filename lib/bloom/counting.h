@@ -2,29 +2,29 @@
  *
  * Layer 2: adds and removes of a Bloom filter with counters.
  *
- *    hash ──────► line of 8 words of 16 counters, 4 bits each:   word 3: 0 0 2 0 1 ...
- *                                                                word 6: 1 0 0 5 0 ...
- *                 an add raises the key's counters               word 1: 0 1 0 0 1 ...
- *                 from the first word to the last,  ▼
- *                 a remove lowers them from the last to the first  ▲
+ *   hash ──────► line of 8 words of 16 counters, 4 bits each:   word 3: 0 0 2 0 1 ...
+ *                                                               word 6: 1 0 0 5 0 ...
+ *                an add raises the key's counters               word 1: 0 1 0 0 1 ...
+ *                from the first word to the last,  ▼
+ *                a remove lowers them from the last to the first  ▲
  *
- * A key's counters lie where a blocked filter with 16 positions in a word would have its bits.  The
- * words of a key have the order of its probes.  A key is found if none of its counters is 0.  A
- * counter that has reached 15 is *stuck*: no call changes it any more.  So no counter wraps.
+ * A key's counters lie where a blocked filter with 16 positions in a word would have its bits.  A
+ * key is found if none of its counters is 0.  A counter that has reached 15 is *stuck*: no call
+ * changes it any more.  So no counter wraps.
  *
  * An add of a key x puts one *unit* of x into each counter of x, and a remove takes one out.  One
  * compare-and-swap changes all counters of x in a word.  So at every instant a counter is stuck, or
  * equals the number of units in it.
  *
- * An add begins with the first word of x, and a remove with the last.  So no word has more units of
- * x than a word before it.  The last word has the fewest: one in each counter for each copy of x in
- * the filter.  An add or a remove takes effect when it changes the last word.
+ * An add begins with the first word of x (in the order of its probes), and a remove with the last.
+ * So no word has more units of x than a word before it.  The last word has one unit of x in each
+ * counter for each copy of x in the filter.  An add or a remove takes effect when it changes the
+ * last word.
  *
  * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant the
  *     counter's word has no unit of x.  So the last word has none either: x is absent.  Calls for
- *     other keys that share counters with x take no unit of x: a remove takes out only units that
- *     adds of the same key have put in.  This is why a caller must not remove a key that was not
- *     added.
+ *     other keys take no unit of x: a remove takes out only units that adds of the same key have
+ *     put in.  This is why a caller must not remove a key that was not added.
  *
  *     Linearization: a look-up that misses takes effect when it reads a 0.  A look-up that finds
  *     the key takes effect when it reads the key's last word.  (If the filter has no copy at that
@@ -32,9 +32,9 @@
  *
  * [D] Look-ups and plain adds take no lock.  An add repeats only if another call changed the word.
  *
- * Removes, unique adds and unions hold a stripe, which is selected by the key's *line*, not by the
- * key's hash: all keys that share a counter share its line.  So while a call holds the stripe, no
- * other call lowers a counter of the line.  Only plain adds may raise counters there.
+ * Removes, unique adds and unions hold a stripe, which is selected by the key's *line*: all keys
+ * that share a counter share its line.  So while a call holds the stripe, no other call lowers a
+ * counter of the line.  Only plain adds may raise counters there.
  *
  * [C] All or nothing.  Under the stripe, a remove reads all counters of its key.  If a counter is
  *     0, the key is absent (see [A]), and the remove changes nothing.  Otherwise no counter falls
@@ -46,9 +46,9 @@
  *     adds take no stripe, and may come at any moment.  Let the *gap* be the last word in which a
  *     counter of the key is 0.  The unique add raises the words before the gap, and then decides:
  *
- *        L  reads the gap
- *        O  reads the words before the gap, minus its own units: is a counter of the key 0?
- *        C  replaces the gap by its raised value, if it still has the value that L read
+ *       L  reads the gap
+ *       O  reads the words before the gap, minus its own units: is a counter of the key 0?
+ *       C  replaces the gap by its raised value, if it still has the value that L read
  *
  *     1. If neither L nor O finds a 0, the key was present, or a false positive, when L read the
  *        gap.  The call takes its units out, from the last word to the first, and returns
@@ -102,14 +102,12 @@ FORCE_INLINE uint64_t counters_lowered(uint64_t counters, uint64_t own)
   return counters - counters_free(counters, own);
 }
 
-/* Returns the bits of `own` whose counters are 0. */
 FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
 {
   uint64_t either = counters | counters >> 1;
   return own & ~(either | either >> 2);
 }
 
-/* Returns true if none of a key's counters is 0. */
 FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
 {
   return !counters_missing(counters, own);
@@ -155,14 +153,13 @@ FORCE_INLINE word *word_of(const struct key_counters *key, unsigned i)
   return &key->words[key->at[i].word];
 }
 
-/* The stripe of the line with the word `first`.  Neighbouring lines have different stripes. */
+/* Returns the stripe of the line that begins with the word `first`. */
 FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first)
 {
   return bloom_stripe(b, first / LINE_WORDS);
 }
 
-/* Raises or lowers a key's counters in a word.  To lower counters, the caller must hold the stripe
- * of the line, and the counters must be above 0. */
+/* To lower counters, the caller must hold the line's stripe, and the counters must be above 0. */
 FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
 {
   uint64_t old, now = word_load(w);
@@ -176,7 +173,7 @@ FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
   } while (now != old);
 }
 
-/* Raises the key's counters in the words from `first` to before `end`, in this order. */
+/* Raises the counters in the words from `first` to before `end`, in this order. */
 FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, unsigned end)
 {
   UNROLL
@@ -186,7 +183,7 @@ FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, un
   }
 }
 
-/* Lowers the key's counters in the words before `end`, from the last to the first. */
+/* Lowers the counters in the words before `end`, from the last to the first. */
 FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned end)
 {
   UNROLL
@@ -196,8 +193,8 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
   }
 }
 
-/* Returns true if all of the key's counters in its words before `end` are above 0.  If `raised` is
- * set, first subtracts the unit that the caller has added to each of these counters. */
+/* Returns true if the key's counters in the words before `end` are above 0.  If `raised` is set,
+ * first subtracts the unit that the caller has added to each of these counters. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -213,9 +210,8 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
 
 /* ---- the number of copies ---- */
 
-/* Adds n, which may be negative, to the number of copies in a fixed filter.  Returns false if the
- * sum would exceed `most`.  A sum below 0, after too many removes of keys with stuck counters,
- * becomes 0. */
+/* Adds n, which may be negative, to *copies.  Returns false if the sum would exceed `most`.  A sum
+ * below 0, after too many removes of keys with stuck counters, becomes 0. */
 static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
   const uint64_t size = (uint64_t) (n < 0 ? -n : n);
@@ -230,8 +226,8 @@ static inline bool take_places(word *copies, int64_t n, uint64_t most)
   return true;
 }
 
-/* Counts n added copies or, if n is negative, -n removed copies.  Returns false if a fixed filter
- * has no room for them.  If `bounded` is false, there is always room. */
+/* Counts n added copies or, if n is negative, -n removed copies.  Returns false if `bounded` is set
+ * and a fixed filter has no room for them. */
 FORCE_INLINE bool count_copies(struct bloom *b, int64_t n, bool bounded)
 {
   if (b->limited)
@@ -254,8 +250,8 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
   return TAMIS_OK;
 }
 
-/* Returns the last word in which a counter of the key is 0, or -1 if there is no such word.  The
- * callers of all functions whose names end with _locked must hold the stripe of the line. */
+/* Returns the last word in which a counter of the key is 0, or -1.  The callers of all functions
+ * whose names end with _locked must hold the stripe of the line. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -301,7 +297,6 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, const struct key_counters *
   return result;
 }
 
-/* Adds a key that a look-up has missed, unless the key is present by now. */
 FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
                                       struct bloom_shape shape)
 {
@@ -348,7 +343,6 @@ static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key o
 
 /* ---- all counters of a filter ---- */
 
-/* The sum of the counters in all words of a filter. */
 struct counting_census {
   uint64_t sum;
   bool stuck; /* true if any counter is stuck */
@@ -364,9 +358,8 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
 }
 
 /* Splits the sum of all counters into copies and a *rest*.  If no counter is stuck, the sum is the
- * number of copies times the number of counters of a key, plus the rest.  The rest consists of
- * units of adds and removes that were half-way when a save or a union read the words, which the
- * saved or united words keep.  `counted` must have been read before the words. */
+ * number of copies times the number of counters of a key, plus the rest: units of adds and removes
+ * that were half-way when a save or a union read the words, after it had read `counted`. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {

@@ -12,15 +12,15 @@
 /* ---- sizes of the parts of a filter ---- */
 
 enum {
-  /* A filter is small if its words take at most this many bytes.  It has one block for the words
-   * and the struct, and one shard of counters. */
+  /* The most bytes of a small filter's words.  A small filter has one block for words and struct,
+   * and one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The most bytes of a small filter's words if the option `stripes` is 1.  A program that sets it
-   * to 1 lets its threads take turns, so one shard of counters is enough. */
+  /* The limit if the option `stripes` is 1: the program's threads take turns, so one shard will
+   * do. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
-/* The sizes of a filter's parts.  A large filter has two blocks, as only words need huge pages. */
+/* A large filter has two blocks, as only words need huge pages. */
 struct sizes {
   unsigned shards;      /* the number of shards; 0: the counters are in the struct */
   unsigned stripes;     /* the number of stripes that follow the struct */
@@ -54,8 +54,8 @@ static bool plan_counts(const struct bloom_plan *plan)
 }
 
 /* Returns true if the plan needs a member that medium filters have and short ones lack.  (With
- * counters, the filter becomes long.)  A low max_bytes needs no member: if the filter with that
- * member would exceed it, no second layer fits, and the bit `bounded` is enough. */
+ * counters, the filter becomes long.)  A max_bytes that has no room for this member needs none:
+ * then no second layer fits, and the bit `bounded` is enough. */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -130,7 +130,6 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   return add_up(s, small, form_of(plan));
 }
 
-/* Returns the sizes of an existing layer. */
 static struct sizes sizes_of(const struct bloom *b)
 {
   bool elsewhere = bloom_mapping(b).at || b->live;
@@ -171,15 +170,15 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
 
 /* ---- blocks of memory ---- */
 
-/* Allocates the block of the struct.  The words of a large filter are in another block. */
+/* The words of a large filter are in another block. */
 static void *allocate_block(const tamis_allocator *from, const struct sizes *s)
 {
   return s->shards ? tamis__memory_allocate(from, s->all_bytes)
                    : tamis__memory_allocate_dense(from, s->all_bytes);
 }
 
-/* Allocates the block of a filter whose words are in a block that ends at `end`.  A struct that began
- * there would look like one with its words before it (sizes_of). */
+/* Allocates the block of a filter whose words are in a block that ends at `end`.  A struct at `end`
+ * would look like one with its words before it (sizes_of). */
 static void *allocate_block_apart(const tamis_allocator *from, const struct sizes *s,
                                   const char *end)
 {
@@ -239,7 +238,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     lock_init(&bloom_stripe(b, i)->lock);
 }
 
-/* Returns the option cleared_from, or 0 if it is too large: the library then clears all blocks. */
+/* If the option cleared_from is too large, the library clears all blocks. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
@@ -279,7 +278,6 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
     l->tally = plan->tally;
 }
 
-/* Fills in the struct from the plan.  No other thread has the filter yet. */
 static void begin(struct bloom *b, const struct tamis_filter *head, const struct bloom_plan *plan,
                   const struct sizes *s)
 {

@@ -3,16 +3,16 @@
  * Layer 2: the search of one key in many Bloom filters of one seed: in the layers of one filter, or
  * in filters that belong together.
  *
- *    hash ──► struct common: offsets from the first word, masks     (once for the key)
- *                │
- *                ├─► filter or layer 1: first word ──► words
- *                ├─► filter or layer 2: first word ──► words        (no filter waits for another)
- *                └─► ...
+ *   hash ──► struct common: offsets from the first word, masks     (once for the key)
+ *               │
+ *               ├─► filter or layer 1: first word ──► words
+ *               ├─► filter or layer 2: first word ──► words        (no filter waits for another)
+ *               └─► ...
  *
  * The lines of all filters are prefetched before the first one is read.  The answers do not depend
  * on the prefetch: the look-up in each filter first reads the filter's operations and then its
  * words, like any look-up.  So if a filter has grown since the prefetch, the look-up searches all
- * its layers, and the essays in operations.c and layers.c hold.
+ * its layers.
  */
 #ifndef TAMIS_LIB_BLOOM_EACH_H
 #define TAMIS_LIB_BLOOM_EACH_H
@@ -22,11 +22,10 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 
-/* The offsets and masks of a key.  They are the same in all filters that have one seed, one shape
- * and one section.  A layer may have fewer probes than the struct: it then uses only the first of
- * them.  The struct saves a third of the instructions in each layer but the first.  With fewer
- * instructions, the processor loads memory for the next look-up earlier: a look-up in eleven layers
- * fills the processor's window of instructions in flight. */
+/* The offsets and masks of a key, for all filters that have one seed, one shape and one section.  A
+ * layer with fewer probes uses only the first of them.  The struct saves a third of the
+ * instructions in each layer but the first, so the processor loads memory for the next look-up
+ * earlier. */
 struct common {
   uint64_t mixed;
   uint64_t offset[BLOOM_MAX_PROBES]; /* each word's index xor the first word's index */
@@ -46,7 +45,7 @@ FORCE_INLINE struct common common_of(uint64_t mixed, struct bloom_shape shape)
   return c;
 }
 
-/* Returns true if a key has its bits in the words of its probes `begin` to `end` - 1. */
+/* Returns true if the words of the probes `begin` to `end` - 1 have the key's bits. */
 FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct common *c,
                                  unsigned begin, unsigned end, tamis_layout layout)
 {
@@ -57,8 +56,8 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* The data that a look-up computes once for all filters that have this seed and this `contains`.
- * Not for a filter that has grown, or that other processes may grow: its `contains` differs. */
+/* What a look-up computes once for all filters that have this seed and this `contains`.  (The
+ * `contains` of a filter that has grown, or that other processes may grow, differs.) */
 struct bloom_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash); /* the look-up function of the shape */
   uint64_t seed;

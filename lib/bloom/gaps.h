@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the bits of a key that a Bloom filter lacks.
- *
- * operations.c explains why the call that fills a key's last gap wins.
+ * Layer 2: the bits of a key that a Bloom filter lacks.  operations.c explains why the call that
+ * fills a key's last gap wins.
  */
 #ifndef TAMIS_BLOOM_GAPS_H
 #define TAMIS_BLOOM_GAPS_H
@@ -13,14 +12,13 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* The data of a key that all calls need.  (An add also keeps the unmixed hash for functions of
- * layers.c, which mix it again: to keep the mixed hash would take one more register.) */
+/* What all calls need of a key.  (An add also keeps the unmixed hash for layers.c, which mixes it
+ * again: to keep the mixed hash would take one more register.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
   uint64_t first; /* the index of the first probe's word in the first section */
 };
 
-/* Returns the number of words in each section. */
 FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)
 {
   return shape.sections == 1 ? b->word_count : b->section_words;
@@ -37,7 +35,7 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
   return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
-/* The most sections to prefetch: a look-up of an absent key rarely reads more sections. */
+/* The most sections to prefetch: a look-up of an absent key rarely reads more. */
 enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
@@ -63,7 +61,7 @@ _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLAS
 
 /* Finds the widest gap: the probe that lacks the most bits, or the last of several such probes.
  * any[i] is not 0 if a probe lacks more than i bits; last[i] is the last such probe.  To save time,
- * with one section a probe that lacks three bits is treated like one that lacks two. */
+ * with one section a probe that lacks three bits counts like one that lacks two. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -74,8 +72,8 @@ FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
   return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
 }
 
-/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without the
- * branch, the OR in the last gap would have to wait until all words have been read. */
+/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without it,
+ * the OR in the last gap would wait until all words have been read. */
 FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
                              struct bloom_shape shape)
 {
@@ -121,9 +119,9 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   gaps->last = widest_of(&widest, shape);
 }
 
-/* Returns the probe of the last gap.  If the number of probes is constant, a loop finds the probe,
- * so that at[] stays in registers: at[gaps->last] would need at[] in memory.  The loop compares by
- * `<=`, because clang would turn a loop with `==` into the access at[gaps->last]. */
+/* Returns the probe of the last gap.  If the number of probes is constant, a loop keeps at[] in
+ * registers.  The loop compares by `<=`: clang would turn `==` into the access at[gaps->last],
+ * which needs at[] in memory. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (!__builtin_constant_p(shape.sections))
@@ -135,15 +133,14 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
   return last;
 }
 
-/* The result of filling a key's gaps. */
 enum filled {
   WON,       /* this call has set a bit in its last gap */
   LOST,      /* the key is complete, but other calls have filled this call's last gap */
   LOOK_AGAIN /* gaps are left, but other calls have filled the last one: find the gaps again */
 };
 
-/* Fills all gaps but the last.  Does not write complete words, so their cache lines stay shared
- * between the cores.  Returns false as soon as other calls have filled the last gap. */
+/* Fills all gaps but the last.  Does not write complete words, so cores go on sharing their cache
+ * lines.  Returns false as soon as other calls have filled the last gap. */
 FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
                                   struct bloom_shape shape)
 {

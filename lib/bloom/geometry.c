@@ -10,23 +10,23 @@
 
 #define LN2 0.69314718055994530942
 
-/* The rates of small filters differ, and each user's filter must keep the promise, not only the
- * average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
+/* Each user's filter must keep the promise, not only the average.  So of a thousand filters, at
+ * most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
-/* Returns a factor f: one filter of a thousand has a rate above f times the expected rate.  The
- * formula was fitted to simulations (docs/internals/bloom.md).  In small filters a few full lines
- * decide the rate, so the tail is longer than a normal distribution's. */
+/* One filter of a thousand has a rate above the result times the expected rate.  The formula was
+ * fitted to simulations (docs/internals/bloom.md).  In small filters a few full lines decide the
+ * rate, so the tail is longer than a normal distribution's. */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
-/* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume that a key's
- * bits are random, but a simple generator computes them (docs/internals/bloom.md). */
+/* The reserve for each bit of a key, as a fraction of the rate: a simple generator computes the
+ * bits, which are not quite random (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* Sets *ranges to a layout's ranges, and returns their number.  The classic layout has only one. */
+/* Sets *ranges to a layout's ranges, and returns their number. */
 static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
@@ -43,24 +43,16 @@ enum {
   SPREADS = 4
 };
 
-/* The relative deviation is proportional to this power of the rate: greater in emptier filters. */
+/* The relative deviation is proportional to this power of the rate. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
 /* ---- the rate of the blocked, classic and counting layouts ---- */
 
-/* The expected rate of a section is exact, by inclusion and exclusion over the absent key's bits:
- *
- *   P(all bits set) = sum over subsets S of the bits of (-1)^|S| P(no added key sets a bit of S)
- *
- * An added key falls into the absent key's line with probability 1/lines.  In this line, it sets no
- * bit of S with a probability q(S).  So after n adds, P(no added key sets a bit of S) is
- * (1 - (1 - q(S)) / lines)^n.
- *
- * q(S) depends mainly on how many bits of S lie in each word.  It is averaged over all else, the
- * distances of bits and the spreads.  So all subsets with the same number of bits in each word are
- * one term of the sum. */
+/* docs/internals/bloom.md ("The rate, exactly") derives the rate of a section as a sum over subsets
+ * S of an absent key's bits.  q(S) is the probability that an added key in the absent key's line
+ * sets no bit of S.  All subsets with the same number of bits in each word are one term. */
 struct terms {
   double hit[MAX_TERMS]; /* 1 - q(S) of each term; blocked: in the order of next_counts() */
   /* The index is the number of bits in one word.  In the blocked layout, the weight of a term is
@@ -98,8 +90,8 @@ static void subset_weights(const double distinct[], unsigned t, double weight[])
   }
 }
 
-/* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like the wheels of
- * an odometer.  Returns false after the last counts. */
+/* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like an odometer.
+ * Returns false after the last counts. */
 static bool next_counts(struct bloom_shape shape, unsigned a[])
 {
   for (unsigned wheel = 0; wheel < shape.probes; wheel++) {
@@ -183,7 +175,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
     *q = 1 - *q;
 }
 
-/* Returns the rate of one section.  If a key has only one word, `lines` may be a fraction. */
+/* Returns the rate of one section. */
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
                            double lines)
 {
@@ -201,8 +193,8 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* ---- the rate of the word layouts ---- */
 
 /* The probability that a key sets any of `a` given bits of its word.  In the marked layout, a key
- * sets none of these bits in two cases.  Either it draws neither these bits nor the mark.  Or it
- * draws the mark and none of these bits, and the mark is not replaced by one of these bits. */
+ * sets none of these bits in two cases: it draws neither these bits nor the mark; or it draws the
+ * mark and none of these bits, and none of these bits replaces the mark. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
   double miss = real_power(1 - a / 64.0, shape.bits_per_probe);
@@ -212,8 +204,8 @@ static double word_hit(struct bloom_shape shape, unsigned a)
   return 1 - without_mark - (miss - without_mark) * (1 - a / (double) MARKED_POSITIONS);
 }
 
-/* Computes the probability size[u] that a key has u bits.  All sets of u bits are equally likely.
- * In the marked layout, one of u drawn bits is the mark with probability u / 64. */
+/* Computes the probability size[u] that a key has u bits.  In the marked layout, one of u drawn
+ * bits is the mark with probability u / 64. */
 static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
@@ -225,7 +217,7 @@ static void word_sizes(struct bloom_shape shape, double size[])
   }
 }
 
-/* Computes the probability both[u] that two keys have u bits together, from size[] for one key. */
+/* Computes the probability both[u] that two keys have u bits together. */
 static void union_sizes(unsigned bits_per_key, unsigned positions, const double size[],
                         double both[])
 {
@@ -279,7 +271,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
 
 /* ---- all layouts ---- */
 
-/* Returns the logarithm of the probability that one key leaves a bit 0. */
+/* The logarithm of the probability that one key leaves a bit 0. */
 static double log_miss(const struct bloom_geometry *g)
 {
   if (bloom_shape_is_word(g->shape))
@@ -303,8 +295,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* Rounding errors of the sums in blocked_rate() and word_rate() may exceed the smallest rates.
-   * So the result is raised to a lower bound: the rate if all lines were equally full. */
+  /* Rounding errors of the sums may exceed the smallest rates.  So the result is raised to a lower
+   * bound: the rate if all lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);
@@ -344,8 +336,8 @@ double bloom_geometry_layout_begins(tamis_layout layout)
                                                                           : ranges[n - 1].min_fpp;
 }
 
-/* The number of sections of a classic filter.  A key has two bits in each section.  The filter is
- * smallest when half of all bits are set, and then the rate is 2^-(2 * sections). */
+/* A key has two bits in each section.  The filter is smallest when half of all bits are set, and
+ * then the rate is 2^-(2 * sections). */
 static unsigned classic_sections(double rate)
 {
   return (unsigned) fmin(BLOOM_MAX_SECTIONS, fmax(1, floor((1 - real_log2(rate)) / 2)));
@@ -365,8 +357,8 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-/* All sections have the same number of keys and of bits, and a key's hashes in the sections are
- * independent.  So the rate is a product of independent rates, whose relative variances add up. */
+/* All sections have the same numbers of keys and bits, and a key's hashes in them are independent.
+ * So the rate is a product of independent rates, whose relative variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;
@@ -419,8 +411,7 @@ static bool ask(struct plan *plan, struct known *known, double lines)
  * 1. Begins at -log2(rate) bits for each key, as no filter takes fewer, and doubles the lines.
  * 2. Tries four numbers near the answer.  They assume that the rate is a power of the number of
  *    lines, which is nearly true.  Three are below the answer, the last a little above.
- * 3. Bisects.  Step 2 leaves few rates for ask() to compute, each of which takes as long as
- *    hundreds of adds. */
+ * 3. Bisects, mostly without computing rates, each of which takes as long as hundreds of adds. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -445,7 +436,7 @@ static double fewest_lines(struct plan *plan)
   return high;
 }
 
-/* Chooses the shape for the rate.  A rate below the lowest range gets the shape of that range. */
+/* A rate below the lowest range gets the shape of that range. */
 static void choose_shape(struct plan *plan)
 {
   struct bloom_shape *shape = &plan->geometry.shape;
@@ -501,7 +492,7 @@ static bool dense_enough(const struct bloom_geometry *g)
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
-  /* First refuses a filter too large for any address space, even if its rate is unsupported. */
+  /* Refuses a filter too large for any address space first, even if its rate is unsupported. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   if (fpp <= hash_collision_rate(capacity) || fpp < bloom_geometry_layout_begins(layout))
@@ -521,8 +512,8 @@ double bloom_geometry_share(unsigned layer)
 }
 
 /* Returns how many keys are offered to a layer before it has counted `capacity` keys.  (The others
- * are hidden.)  The formula uses the average of the rate during the adds.  With the best number of
- * bits per key, the rate is about proportional to n^ln(1 / rate), if n is the number of keys. */
+ * are hidden.)  The formula uses the average of the rate during the adds: with the best number of
+ * bits per key, the rate is about proportional to n^ln(1 / rate) for n keys. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
@@ -545,8 +536,7 @@ static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64
                       double rate, struct bloom_geometry *out)
 {
   const bool shared = rate > hash_collision_rate(keys);
-  /* If 64-bit hashes are the only limit of rates, a plan for `rate` is enough: a plan for `fpp`,
-   * too, would double the time. */
+  /* If 64-bit hashes are the only limit of rates, a plan for `fpp`, too, would only take time. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;

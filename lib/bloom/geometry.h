@@ -3,30 +3,21 @@
  * Layer 0: how many bits a Bloom filter needs for a promised rate, and which bits belong to a key.
  *
  * The bit array consists of 64-bit words, eight to a cache line ("line").  A key's bits are a short
- * sequence of probes, each a word and a mask:
+ * sequence of probes, each a word and a mask (docs/internals/bloom.md describes the layouts):
  *
- *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe`
- *             bits in each.  Several bits in a word save memory operations, as an atomic OR costs
- *             the same for one bit or three, but make the array a little larger.  The index of the
- *             first word is the key's hash scaled to the number of words.  The index of each later
- *             word is the index before it, xor a small number: a constant plus the key's *spread*
- *             (0 to 3, from its hash).  So keys that share one word rarely share the next.
- *
- *             The bits of a key form one pattern, which is rotated by a different number of bits in
- *             each word.  So a look-up rotates words instead of testing single bits: it rotates
- *             each word back, takes the AND of all words, and tests the pattern once in the result.
- *
- *             For low rates the array has several *sections*.  In each of them, another hash
- *             chooses the key's line.  A filter of s sections at the rate p is like s filters at
- *             the rate p^(1/s), and a key is found if all of these filters have it.
+ *   blocked   all probes in one line: `probes` words, with `bits_per_probe` bits in each.  Each
+ *             later word depends on the word before it and on the key's *spread*, 0 to 3.  The bits
+ *             form one pattern, which has another rotation in each word.  So a look-up rotates the
+ *             words back, takes their AND, and tests the pattern once.  For low rates the array has
+ *             several *sections*, in each of which another hash chooses the key's line.
  *   classic   like blocked, with one word and two bits in each of many sections.
  *   word      one probe, in one word.
  *   marked    the word layout of a fixed filter.  The highest bit of a word belongs to no key: it
- *             is the word's mark (word_layout.h).  63 positions remain for keys.
+ *             is the word's mark (word_layout.h).
  *   counting  the blocked layout with a counter of four bits in place of each bit: a line has 128
  *             positions, 16 in each word.  A mask has the lowest bit of each of the key's counters.
  *
- * All functions in this file are pure: they read and write nothing but their arguments.
+ * All functions in this file read and write nothing but their arguments.
  */
 #ifndef TAMIS_LIB_BLOOM_GEOMETRY_H
 #define TAMIS_LIB_BLOOM_GEOMETRY_H
@@ -40,13 +31,11 @@ enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 /* Two bits in each of 32 sections give the rate 2^-64.  64-bit hashes allow no lower rate. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
-/* The layout of a fixed filter with TAMIS_LAYOUT_WORD.  The API does not name it. */
+/* The API does not name these layouts: TAMIS_LAYOUT_WORD of fixed filters, TAMIS_COUNTING_BLOOM. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
-
-/* The layout of the kind TAMIS_COUNTING_BLOOM.  The API does not name it. */
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 
-/* The number of bits of a word that keys use in the marked layout.  No key uses the last bit. */
+/* The number of bits of a word that keys use in the marked layout: all but the mark. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
 
@@ -62,16 +51,15 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shape of each section of a filter with several sections: of the blocked layout, then of the
- * classic layout. */
+/* The shape of each of several sections: in the blocked layout, then in the classic layout. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
-/* SHAPE(probes, bits_per_probe) for all shapes of the counting layout. */
+/* All shapes of the counting layout. */
 #define BLOOM_COUNTING_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(2, 2) SHAPE(3, 2) SHAPE(4, 2) SHAPE(5, 2)
 
-/* SHAPE(bits_per_probe) for all shapes of the word and the marked layout, which have one probe. */
+/* SHAPE(bits_per_probe) for all shapes of the word and the marked layout. */
 #define BLOOM_WORD_SHAPES(SHAPE) SHAPE(1) SHAPE(2) SHAPE(3) SHAPE(4) SHAPE(5) SHAPE(6) SHAPE(7)
 
 struct bloom_geometry {
@@ -89,8 +77,8 @@ struct bloom_geometry {
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* A growable filter consists of layers, which are filters of their own (layers.c).  Layer i = 1, 2,
- * ... may take the share 6 / (pi i)^2 of the filter's rate.  All shares add up to 1. */
+/* Layer i = 1, 2, ... of a growable filter (layers.c) may take the share 6 / (pi i)^2 of the
+ * filter's rate.  All shares add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
 /* Plans layer `layer` of a filter that keeps `fpp`.  The layer counts `capacity` keys within its
@@ -101,9 +89,8 @@ double bloom_geometry_share(unsigned layer);
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* Returns the border of two ranges of rates.  At rates above it, a filter's first layer is planned
- * for its share; at rates below it, for the whole rate.  So the layer takes more bytes just above
- * the border than just below.  (Without hidden keys, the border is up to a millionth too low.) */
+/* Above this rate, a filter's first layer is planned for its share, and below it for the whole
+ * rate, which takes fewer bytes.  (Without hidden keys, the rate is up to a millionth too low.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
@@ -112,8 +99,7 @@ static inline double bloom_geometry_shared_above(uint64_t capacity)
 /* Returns the layout's lowest rate, or 0 if the layout has none (blocked and classic). */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
-/* Each range of rates has one shape.  Returns the lower end of the range above that of `rate`, or 1
- * if there is none.  (A rate below the lowest range has the shape of that range.) */
+/* Returns the lower end of the next higher range of rates, or 1.  Each range has one shape. */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
 /* The expected rate, and the expected number of set bits, of a filter with `keys` keys. */
@@ -148,7 +134,6 @@ static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
   return g->words * (64 / bloom_shape_width(g->shape));
 }
 
-/* Returns a mask of the bits of a word that keys may use. */
 static inline uint64_t bloom_key_bits(tamis_layout layout)
 {
   return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
@@ -171,13 +156,11 @@ static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
   return (double) (bloom_section_words(g->shape, g->words) * g->shape.sections) * in_word;
 }
 
-/* Returns true if all bits of a key are in one word. */
 FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
 {
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
 }
 
-/* Returns the API's name for the layout of `g`. */
 static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
 {
   return bloom_shape_is_word(g->shape)             ? TAMIS_LAYOUT_WORD
@@ -243,10 +226,10 @@ FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
   return x >> by % 64 | x << -by % 64;
 }
 
-/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below it.  So their
- * distance is any from 1 to 32, and rotated words have no others.  The third bit is any
- * odd-numbered bit above bit 32.  So the three bits differ.  (In the counting layout, the first
- * counter is at bit 32, the second is any of the 8 counters below it, and there is no third.) */
+/* The first bit of a pattern is bit 32.  The second is any of the 32 bits below it, so that their
+ * distance, which rotation keeps, is any from 1 to 32.  The third is any odd-numbered bit above bit
+ * 32.  (In the counting layout, the first counter is at bit 32, the second is any of the 8 counters
+ * below it, and there is no third.) */
 FORCE_INLINE unsigned second_bit(uint64_t hash, struct bloom_shape shape)
 {
   const unsigned width = bloom_shape_width(shape);
@@ -268,9 +251,9 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* Bit 0 of the result is 1 if `bits` has all bits of the pattern; the other bits of the result are
- * meaningless.  This takes less work than to make the pattern, as processors take the count of a
- * 32-bit shift modulo 32.  The word layouts have no patterns. */
+/* Bit 0 of the result is 1 if `bits` has all bits of the pattern; the other bits are meaningless.
+ * (Processors take the count of a 32-bit shift modulo 32, so this is faster than to make the
+ * pattern.) */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;
@@ -281,7 +264,6 @@ FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct
   return all;
 }
 
-/* Returns the mask of a key in the word or the marked layout. */
 FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
 {
   uint64_t mask = 0, rotations = hash;
@@ -295,14 +277,12 @@ FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
   return mask;
 }
 
-/* Returns the index of the key's first word in a section of `section_words` words. */
 FORCE_INLINE uint64_t bloom_first_word(uint64_t section_words, uint64_t hash)
 {
   return hash_to_range(hash * HASH_MULTIPLIER, section_words);
 }
 
-/* Begins the probe sequence of a key whose first word is known.  If the shape is a constant, the
- * compiler makes straight-line code. */
+/* Begins the probe sequence of a key whose first word is known. */
 FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
                                                    struct bloom_shape shape)
 {
@@ -319,7 +299,6 @@ FORCE_INLINE struct bloom_probes bloom_probes_begin(uint64_t section_words, uint
   return bloom_probes_from(bloom_first_word(section_words, hash), hash, shape);
 }
 
-/* Returns the next probe of the section. */
 FORCE_INLINE struct bloom_probe bloom_probes_next(struct bloom_probes *probes,
                                                   struct bloom_shape shape)
 {

@@ -9,51 +9,42 @@
  *       └──────── older ────────┴───── older ─────┘
  *       └ newest ─────────────────────────────────┘
  *
- * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the
- * newest layer.  When this layer has counted the keys that it was planned for, the filter opens
- * another layer, which has room for as many keys as all layers before it.  Look-ups search all
- * layers.  An open layer stays until the filter is destroyed, so nothing needs to be reclaimed.
+ * Each layer is a Bloom filter with the seed of the first layer.  New keys go to the newest layer.
+ * When this layer has counted the keys that it was planned for, the filter opens another layer,
+ * which has room for as many keys as all layers before it.  Look-ups search all layers.  Layers are
+ * freed only with the filter.
  *
- * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.
- *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
- *     there are.  A layer keeps its part while it has no more keys than planned:
- *
- *     - A layer does not count a key that is a false positive in it.  All bits of this hidden key
- *       are set already.  So the layer has the bits of all keys that were offered to it, not only
- *       of the counted keys.  The layer is planned for all offered keys (keys_offered() in
- *       geometry.c).
- *     - Near the end of the layer, an add sums the counters at every key (capacity.h).  A thread
- *       may find room just before another thread takes the last room, or before it learns that the
- *       end is near.  So a few keys of each thread exceed the plan.  With i open layers, the parts
- *       of later layers, more than 0.6 / (i + 1) of fpp, are a reserve for these keys.
+ * [E] The rate.  An absent key is found with at most the sum of the layers' rates.  Layer i is
+ *     planned for 6 / (pi i)^2 of fpp, and these parts add up to 1.  A layer is planned for all
+ *     keys that are offered to it, also for those that it does not count because its bits hide them
+ *     (keys_offered() in geometry.c).  Each thread may add a few keys too many at the end of a
+ *     layer (docs/internals/bloom.md).  For these keys, the parts of later layers are a reserve:
+ *     more than 0.6 / (i + 1) of fpp after i layers.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), where the rates of layers fall by a constant factor
  *
- * A filter of one layer has no extra costs, because its operations know only that layer.  The
- * thread that opens the second layer replaces these operations, once, by those of this file.  An
- * *old* call has read the operations before that, and may still run.  [A] to [D] are as in
- * operations.c:
+ * The operations of a filter of one layer know only this layer.  The thread that opens the second
+ * layer replaces these operations, once, by those of this file.  An *old* call has read the
+ * operations before that, and may still run.  [A] to [D] add to those of operations.c:
  *
- * [A] No false negative.  An old look-up searches only the first layer.  It has read the operations
- *     before they were replaced, and the second layer was published after that.  So each key of the
- *     second layer was added after the look-up began, and the look-up takes effect before these
- *     adds.  An old add sets its key's bits in the first layer, which all look-ups search; or it
- *     finds that layer full, and goes on like a new add.  A new look-up reads `newest`, and
- *     searches that layer and all layers before it.
+ * [A] No false negative.  A new look-up reads `newest`, and searches that layer and all layers
+ *     before it.  An old look-up searches only the first layer.  But the second layer was published
+ *     after the old look-up had read the operations.  So each key of the second layer was added
+ *     after the look-up began, and the look-up takes effect before these adds.  An old add sets its
+ *     key's bits in the first layer, which all look-ups search; or it finds that layer full, and
+ *     goes on like a new add.
  *
- * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`),
- *     searches them all, and fills its gaps in layer n.  If its OR has set no bit in the last gap,
- *     the key is present, and the call returns TAMIS_PRESENT.  If the OR has set a bit there, the
- *     call reads the number of layers again.  If this number is
+ * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`; for an
+ *     old call, n is 1), searches them all, and fills its gaps in layer n.  If its OR has set no
+ *     bit in the last gap, the call returns TAMIS_PRESENT.  Otherwise the call reads the number of
+ *     layers again.  If this number is
  *
- *        still n     the call has won
- *        above n     the call is *late*.  It searches only the layers above n, since in layer n it
- *                    would find its own bits.  If none of these layers has the key, it fills its
- *                    gaps in the newest layer, even if that is full, and decides in the same way.
- *                    So a late call needs no room and no memory
- *
- *     (A call that finds no room has set nothing, and begins again.  For an old call, n is 1.)
+ *       still n     the call has won
+ *       above n     the call is *late*.  It searches only the layers above n, since in layer n it
+ *                   would find its own bits.  If none of these layers has the key, it fills its
+ *                   gaps in the newest layer, even if that is full, and decides in the same way.
+ *                   So a late call needs no room and no memory
  *
  *     Not two.  Suppose that call V wins in layer v, and call W in layer w.
  *     1. If v = w, both have set a bit in their last gap of one layer: impossible (operations.c).
@@ -61,7 +52,7 @@
  *        sequentially consistent accesses, V's OR comes before the publication of layer v + 1.
  *     3. Let r be the read by which W first learned of more than v layers.  r comes after this
  *        publication, so after V's OR.  Before r, W did not fill gaps in layer v: only V has set a
- *        bit in a last gap there, so W would have set none, and would have returned TAMIS_PRESENT.
+ *        bit in a last gap there, so W would have returned TAMIS_PRESENT.
  *     4. So W searched layer v after r, and found the key there.  It cannot have won in layer w.
  *
  *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no
@@ -69,24 +60,23 @@
  *     (operations.c).  This add did not go on to a later layer: there it would have found the key,
  *     or set bits.  So it has won, or has been refused for good ([C]).
  *
- *     One order.  As soon as a call has found the key, the key is complete in some layer, and stays
- *     complete.  Every call that begins later finds the key.  So the winner was running when the
- *     key first became complete in any layer, and takes effect at that instant.  Usually the
- *     winner's own OR completes the key.  But while a layer opens, the OR of a late add may
- *     complete the key in an older layer, which the winner has already searched.  A call that finds
- *     these bits synchronizes with the late add, and not with the winner.
+ *     One order.  When the key first becomes complete in any layer, the winner is running: every
+ *     call that begins later finds the key.  The winner takes effect at this instant.  Usually the
+ *     winner's own OR completes the key.  But the OR of a late add may complete the key in an older
+ *     layer, which the winner has already searched.  A call that finds these bits synchronizes with
+ *     the late add, and not with the winner.
  *
  *     Plain adds need no late rule.  If a plain add completes its key in an older layer, look-ups
- *     find the key there.  A unique add may win in a later layer only if it has searched the older
- *     layer before that, so it began before the plain add was done.
+ *     find the key there.  A unique add that wins in a later layer has searched the older layer
+ *     before that, so it began before the plain add was done.
  *
  * [C] All or nothing.  An add that finds no room sets no bit before another layer is open.
- *     TAMIS_EFULL is final: a key never has both a winner and refused unique adds.  Whether a
- *     layer can be opened depends only on values that never change: the sizes of the layers before
- *     it, the rate, max_bytes and the number of processors.  (A process that changes its CPU
- *     affinity just when a filter reaches its max_bytes may see one unique add win and another
- *     refused.)  A fixed filter has no second layer.  When the newest layer is full and no layer
- *     can follow, the newest layer becomes LAST and stays LAST.
+ *     TAMIS_EFULL is final: a key never has both a winner and refused unique adds.  Whether a layer
+ *     can be opened depends only on values that never change: the sizes of the layers before it,
+ *     the rate, max_bytes and the number of processors.  (If a process changes its CPU affinity
+ *     just when a filter reaches its max_bytes, one unique add may win and another be refused.)  A
+ *     fixed filter has no second layer.  When the newest layer is full and no layer can follow, it
+ *     becomes LAST and stays LAST.
  *
  *     Suppose that a unique add R of a key is about to be refused, while another one, W, has found
  *     room earlier and completes the key in the newest layer.  R reads or writes LAST, and then
@@ -96,23 +86,20 @@
  *     (While there is one layer, W reads only `newest`.  So before its search, R sets `newest` to
  *     the first layer itself.)
  *
- *     The bits of a refused W stay, as other keys may share them by now: W's key was not added, but
- *     has become a false positive.  So do the bits of an add that fills some gaps, loses the last
- *     gap to other calls, looks again, and then finds no room.  This happens only to a call that
- *     found room before the first refusal: to at most one key of each thread.
- *
- *     So a key also has one winner in a chain of filters, if all callers give a refused key to the
- *     next filter: a filter that has refused one unique add of a key lets no other win.
+ *     The bits of a refused W stay, as other keys may share them: W's key has become a false
+ *     positive.  So do the bits of an add that fills some gaps, loses the last gap to other calls,
+ *     looks again, and then finds no room.  Each of these adds found room before the first refusal:
+ *     at most one add of each thread.
  *
  * [D] No call takes a lock.  A thread that needs another layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create a layer at a time, so one copy may be thrown
  *     away; a third thread yields until one is done.  If max_bytes has no room for two copies, only
- *     one thread at a time creates a layer, and others yield until it is done.  While a union
- *     creates several layers, no other thread creates any.  The union publishes all of them, or
- *     none, by one compare-and-swap.  Look-ups and adds of present keys do not wait.
+ *     one thread at a time creates a layer.  A union that creates several layers is alone, too: it
+ *     publishes all of them, or none, by one compare-and-swap.  Look-ups and adds of present keys
+ *     do not wait.
  *
- * Counting.  Each layer counts its keys like a filter of its own.  A key that several threads add
- * while a layer is opened may be added to the old and to the new layer, and counted in both.
+ * Each layer counts its keys like a filter of its own.  A key that several threads add while a
+ * layer is opened may be added to the old and to the new layer, and counted in both.
  */
 #include "bloom/layers.h"
 
@@ -143,8 +130,8 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
-/* Each layer has room for at most twice as many keys as the layer before it.  If the factor were
- * four, look-ups in a filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but
+/* Each layer has room for at most twice as many keys as the layer before it.  With four times as
+ * many, look-ups in a filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but
  * the filter would take 40 bits per key on average instead of 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
@@ -154,7 +141,7 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                                      : tamis__bloom_plan(layout, number + 1, capacity, fpp, out);
 }
 
-/* Sets *next to the geometry of the layer after layer `number`.  Returns false if none can follow. */
+/* Sets *next to the geometry of the layer after layer `number`.  Returns false if none follows. */
 static bool next_geometry(const struct bloom *first, unsigned number,
                           const struct bloom_geometry *before, struct bloom_geometry *next)
 {
@@ -177,8 +164,7 @@ bool tamis__layers_will_fit(struct bloom *const *layers, unsigned have, struct b
   return true;
 }
 
-/* Plans the layer after `full`.  Sets *openers to the number of threads that may create this layer
- * at the same time.  Returns TAMIS_OK or TAMIS_EFULL. */
+/* Plans the layer after `full`, which at most *openers threads may create at the same time. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
@@ -196,8 +182,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   if (!max_bytes)
     return TAMIS_OK;
   uint64_t used = bytes_of_layers(full), bytes = tamis__bloom_bytes_for(plan);
-  /* A second opener may hold another copy of this layer, or still hold a copy of an earlier layer,
-   * which is not larger.  If max_bytes has no room for two copies, only one opener is allowed. */
+  /* A second opener may hold another copy of this layer, or of a smaller, earlier one. */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
@@ -250,8 +235,7 @@ void tamis__layers_append(struct bloom *first, struct bloom *layer)
   (void) append(first, layer->older, layer);
 }
 
-/* Creates the planned layer and the layers after it, up to layer `number`; on an error, none.  No
- * other thread has these layers yet. */
+/* Creates the planned layer and the layers after it, up to layer `number`; on an error, none. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
                          struct bloom *full, struct bloom **newest)
 {
@@ -274,7 +258,7 @@ static int create_layers(const struct bloom *first, const struct bloom_plan *pla
   return result;
 }
 
-/* Creates and publishes layers.  begin_opening() must have admitted the thread. */
+/* begin_opening() must have admitted the thread. */
 static int append_layers(struct bloom *first, struct bloom *full, const struct bloom_plan *plan,
                          unsigned number)
 {
@@ -294,8 +278,7 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
 }
 
 /* Adds `own` to `openers` if the sum is at most `most`; returns false if not.  `own` is 1 for a
- * thread that opens a layer, and 2 for a union.  Threads that wait are not counted, as a byte could
- * not count them all.  Unlike a load, a compare-and-swap always sees the current number.
+ * thread that opens a layer, and 2 for a union.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
  *   makes visible  that thread Q has appended a layer after `full`: thread P has planned the same
@@ -357,7 +340,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 
 /* ---- single keys ---- */
 
-/* Searches the layers of n rows.  One call of `find` searches neighbouring rows that are alike. */
+/* One call of `find` searches neighbouring rows that are alike. */
 static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
   for (unsigned alike; n; rows += alike, n -= alike) {
@@ -368,7 +351,7 @@ static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixe
   return false;
 }
 
-/* Searches `layer` and those before it, from the newest on: most keys are in the newest layers. */
+/* Searches `layer` and the layers before it. */
 static bool find(const struct bloom *first, const struct bloom *layer, uint64_t mixed)
 {
   if (layer != first)
@@ -390,8 +373,8 @@ static bool find_after(const struct bloom *completed, const struct bloom *layer,
   return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
-/* Returns true if the key is present by now.  A unique add calls this function before it is refused
- * for good: another call that had found room may have completed the key meanwhile ([C]). */
+/* Searches a key before a unique add of the key is refused for good: another call that had found
+ * room may have completed the key meanwhile ([C]). */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
@@ -402,7 +385,8 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed`: the newest layer in which a unique add has set a bit in its last gap ([B]), or NULL. */
+/* `completed`: NULL, or the newest layer in which a unique add has set a bit in its last gap
+ * ([B]). */
 FORCE_INLINE int add(struct bloom *first, uint64_t mixed, bool unique,
                      const struct bloom *completed)
 {
@@ -471,12 +455,11 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* The most layers whose memory is prefetched.  A filter with more layers has grown from very few
- * keys, or takes up a whole machine's memory. */
+/* The most layers that are prefetched.  A filter with more layers has grown from very few keys. */
 enum { LAYERS_AHEAD = 16 };
 
-/* Prefetches the first word of a key in a layer and in all layers before it.  Does nothing for the
- * first layer, which has no rows. */
+/* Prefetches a key's first word in `newest` and the layers before it.  The first layer has no
+ * rows. */
 static void prefetch_rows(const struct bloom *newest, uint64_t mixed)
 {
   if (newest->number == 1)
@@ -495,9 +478,9 @@ static void layered_prefetch(const tamis_filter *f, uint64_t hash)
     prefetch_rows(newest, mixed_hash(first, hash));
 }
 
-/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches layer by layer,
- * newest first, for all missing keys, until two layers together have found fewer than an eighth of
- * them.  Then looks up key by key, which is faster for absent keys. */
+/* Looks up n keys, at most FILTER_GROUP; returns how many were found.  Searches the layers, newest
+ * first, for all missing keys, until two layers together have found fewer than an eighth of them.
+ * Then looks up key by key, which is faster for absent keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);

@@ -2,15 +2,15 @@
  *
  * Layer 2: a Bloom filter whose words and counters are in a file that several processes map.
  *
- *    the file    header | further layers | tallies | words of layer 1 | of layer 2 | ...
- *                what the filter is        ─── what changes ─────────────────────────────
+ *   the file    header | further layers | tallies | words of layer 1 | of layer 2 | ...
+ *               what the filter is        ─── what changes ─────────────────────────────
  *
- *    a process   struct bloom_shared, and a struct bloom for each layer that is planned: made from
- *                the checked header when the process opens the file
+ *   a process   struct bloom_shared, and a struct bloom for each layer that is planned: made from
+ *               the checked header when the process opens the file
  *
- * To a call, a change by another process is like a change by another thread: an atomic access is
- * atomic for all processes that map the memory.  So the arguments [A] to [D] of operations.c and
- * layers.c hold, with these additions.
+ * An atomic access is atomic for all processes that map the memory.  So to a call, a change by
+ * another process is like a change by another thread, and [A] to [D] of operations.c and layers.c
+ * hold, with these additions.
  *
  * [A] and [B] rest on the words and on the number of layers.  Both are in the file: the number is a
  *     part of the *state* (bloom_live_state()).  A live filter reads the state wherever a private
@@ -22,12 +22,11 @@
  *     is fixed, FULL.  Each process finds out how full an open layer is when it counts keys.  All
  *     processes check after the same number of keys, and at each key once any of them has found the
  *     layer NEAR its end.  A refused or a *late* call ([B] in layers.c) counts no key, so it reads
- *     the state instead (learn_live()).  Without that, it would set bits in a layer that is closed.
+ *     the state instead (learn_live()).
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
- *     from the beginning.  A process that needs the layer reserves its space, which changes nothing
- *     if another process has reserved it already.  It then publishes the layer by one
- *     compare-and-swap of the state.
+ *     from the beginning.  A process that needs the layer reserves its space, which another process
+ *     may have reserved already, and then publishes the layer by one compare-and-swap of the state.
  *
  * [K] A process that is killed at any instruction leaves
  *     - bits of a key that it was about to add.  They make a false positive a little likelier, and
@@ -46,7 +45,7 @@
 
 #include "bloom/bloom.h"
 
-/* Returns true if there is a second layer.  ORDER layer.load explains the memory order. */
+/* Returns true if there is a second layer.  ORDER live.state explains the memory order. */
 static inline bool live_has_grown(const struct bloom *first)
 {
   return bloom_live_state(first) > LIVE_ALONE + LIVE_ENDED;

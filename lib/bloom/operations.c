@@ -2,50 +2,45 @@
  *
  * Layer 2: look-ups and adds of a Bloom filter.  All functions that take keys are built here.
  *
- *                       the key's probes (geometry.h)
- *    hash ──────► word 3: mask ┐
- *                 word 6: mask ├─► line of 8 words: 0 . . M . . M .
- *                 word 1: mask ┘
+ *                      the key's probes (geometry.h)
+ *   hash ──────► word 3: mask ┐
+ *                word 6: mask ├─► line of 8 words: 0 . . M . . M .
+ *                word 1: mask ┘
  *
  * Bits only ever change from 0 to 1.  All arguments follow from this fact:
  *
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).  A look-up
- *     reads a handful of words once.  The add of a new key reads these words, then changes them.
+ * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
  *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
  *     in its last gap.
  *
- *     At most one of all adds of a key sets a bit in its last gap, whatever the order is in which
- *     each fills its gaps.  Suppose that the adds P and Q both do: P in the word l, Q in the word
- *     m.  If l = m, the first OR on this word leaves no bit to the second: a contradiction.
- *     Otherwise P, when it fills l, has found m complete or has completed m.  So P's OR on l comes
- *     after Q's OR on m, which set a bit there.  For the same reason Q's OR on m comes after P's OR
- *     on l: a contradiction.
+ *     At most one add of a key sets a bit in its last gap.  Suppose that the adds P and Q both do:
+ *     P in the word l, Q in the word m.
+ *     1. If l = m, the first OR on this word leaves no bit to the second: a contradiction.
+ *     2. Otherwise P, when it fills l, has found m complete or has completed m.  So P's OR on l
+ *        comes after Q's OR on m, which set a bit there.
+ *     3. For the same reason Q's OR on m comes after P's OR on l: a contradiction.
  *
  *     At least one add sets a bit in its last gap, unless another key interferes.  Without other
  *     keys, each word of the key is either complete, or as it was before all adds of the key.  So
  *     all these adds put their gaps into the same order.  Let L be the last incomplete word in this
  *     order.  The add that completes L has seen L incomplete, so L was its last gap.
  *
- *     Another key interferes if its bits complete L: then perhaps no add wins.  The last bits that
- *     the key lacked came from another key during the add, which is a kind of false positive.
- *     (Bits of another key may also cause two concurrent adds of one key to order their gaps
- *     differently.)  Two rules make this rare:
+ *     Another key interferes if its bits complete L: then perhaps no add wins, and the key is a
+ *     kind of false positive.  (Bits of another key may also cause two concurrent adds of one key
+ *     to order their gaps differently.)  Two rules make this rare:
  *
- *     - An add fills last the gap that other keys are least likely to fill: the *widest* gap, in
- *       which most bits are missing.  Suppose that each key has p of the w words of a section.  A
- *       key that another thread adds meanwhile has bits in the word of the last gap with
- *       probability p / w.  These bits then fill a gap of one bit with a probability of about 1 /
- *       30, of two bits with 1 / 1,000, and of three bits with 1 / 40,000
+ *     - An add fills last the *widest* gap, in which most bits are missing.  If a key that another
+ *       thread adds meanwhile has bits in this word, they fill a gap of one bit with a probability
+ *       of about 1 / 30, of two bits with 1 / 1,000, and of three bits with 1 / 40,000
  *       (docs/internals/correctness.md).
  *     - Before an add fills any gap but the last, it reads the word of the last gap again.  If that
- *       word is complete by now, the add reads all words again, and finds another last gap, or
- *       none.  (The bits that the add has set may stay: they belong to its key.)
- *       So other keys can take the win only during the last two ORs.
+ *       word is complete by now, the add finds all gaps again.  (The bits that it has set belong to
+ *       its key.)  So other keys can take the win only during the last two ORs.
  *
  *     Plain adds fill gaps in the same order as unique adds.  Otherwise a plain and a unique add
  *     could each fill the last gap of the other, and neither would count the key.
@@ -57,17 +52,17 @@
  *     there, and filled it by an OR.  This OR came after the winner's, which would otherwise have
  *     set nothing.)
  *
- *     While a unique add runs, another layer may open, or the filter may become full.  So when the
- *     add has set a bit in its last gap, it checks whether the filter has changed: see layers.c.
+ *     While a unique add runs, another layer may open, or the filter may become full.  So an add
+ *     that has set a bit in its last gap checks whether the filter has changed: see layers.c.
  *
  * [C] All or nothing.  An add to a full filter is refused before it changes a bit.  [C] in layers.c
  *     has the only exceptions.
  *
  * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
- * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
- * only the add that sets a bit in its last gap counts the key.  A key that no add has counted is
- * treated like a hidden key, one that was a false positive before.
+ * Keys are counted without a lock: only the add that sets a bit in its last gap counts the key.  A
+ * key that no add has counted is treated like a hidden key, which was a false positive before its
+ * add.
  */
 #include "bloom/bloom.h"
 
@@ -84,8 +79,7 @@
 
 /* ---- look-up ---- */
 
-/* Reads all words of the line.  A branch after each word would take longer, as half of these
- * branches would be mispredicted. */
+/* Reads all words of the line.  Half of the branches after each word would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
 {
@@ -122,7 +116,6 @@ FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct blo
   return lookup_in(words, section_words(b, shape), key, shape);
 }
 
-/* Looks up a key in one of several layers, by the layer's row. */
 FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
                                 struct bloom_shape shape)
 {
@@ -131,7 +124,7 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
 }
 
 /* Blocked shapes with one section and COMMON_BITS bits per probe differ only in their number of
- * probes, so a key's first probes are the same in all.  COMMON_SHAPE has the most probes. */
+ * probes, so they share a key's first probes.  COMMON_SHAPE has the most probes. */
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
@@ -143,8 +136,8 @@ FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *
                         TAMIS_LAYOUT_BLOCKED);
 }
 
-/* Searches n layers, newest first: the first has the most probes.  Only one in sixty absent keys
- * has all bits of its first two words set in a layer, so most layers are done after two words. */
+/* Searches n layers; the first has the most probes.  Only one in sixty absent keys has all bits of
+ * its first two words set in a layer, so most layers are done after two words. */
 static bool find_in_common(const struct bloom_row *row, unsigned n, uint64_t mixed)
 {
   const struct common c = common_of(mixed, COMMON_SHAPE);
@@ -172,10 +165,10 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* The type of a function that calls counting_add_missing() with a constant shape. */
+/* Calls counting_add_missing() with a constant shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
-/* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
+/* Adds a key.  A unique add also returns whether it was first.
  *
  * There is no prefetch for writing.  It would make two threads 9 % faster at adds of new keys, but
  * 2.9 times slower at adds of present keys, as cores could not share lines.  Batches predict which
@@ -276,8 +269,8 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
   return hits;
 }
 
-/* One loop prepares a group of look-ups, and a second loop finishes the group.  A single loop would
- * need too many registers. */
+/* One loop prepares a group of look-ups, and another finishes the group: a single loop would need
+ * too many registers. */
 enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
@@ -303,9 +296,9 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
   return hits;
 }
 
-/* Prepares adds.  A plain add to a filter with counters always writes, any other add only if its
- * key is absent.  So for the others, lines are fetched for writing if any of the first two keys of
- * the thread's last batch of LARGE or more keys was absent. */
+/* A plain add to a filter with counters always writes, any other add only if its key is absent.  So
+ * for the others, lines are fetched for writing if any of the first two keys of the thread's last
+ * batch of LARGE or more keys was absent. */
 FORCE_INLINE void prepare_for_adds(const struct bloom *b, const uint64_t *hashes, size_t n,
                                    struct bloom_key *keys, bool unique, struct bloom_shape shape)
 {
@@ -328,7 +321,6 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
     results[i] = add_key(b, hashes[i], keys[i], unique);
 }
 
-/* Sets counts[] to the numbers of copies of the keys, in a filter with counters. */
 FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size_t n,
                              uint64_t *counts, struct bloom_shape shape)
 {
@@ -369,7 +361,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     __VA_ARGS__;                              \
   }
 
-/* Defines a function with a parameter `f`, a filter.  Its body can use `shape` and `b`. */
+/* Defines a function whose body can use `shape` and `b`, the filter `f`. */
 #define CALL(type, name, of_shape, parameters, of, ...)                                  \
   FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
            const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
@@ -379,8 +371,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-/* Batches for shapes with one or two sections, on processors with vector instructions.  Vectors
- * take some time to prepare, so fewer than VECTOR_LANES keys are looked up one by one. */
+/* Batches with vector instructions.  Vectors take some time to prepare, so fewer than VECTOR_LANES
+ * keys are looked up one by one. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
@@ -450,7 +442,6 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
            const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));               \
            return insert(b, key_of_mixed(b, mixed, shape), late, shape))
 
-/* Defines the table of a shape.  `counts` says whether the filter has counters. */
 #define TABLE(name, counts)                                                              \
   {                                                                                      \
     .alone = {.kind = (counts) ? &tamis__counting_bloom_kind : &tamis__bloom_kind,       \
@@ -484,7 +475,7 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
 
 #else
 
-/* All shapes, each by USE(name, layout, probes, bits_per_probe, sections). */
+/* USE(name, layout, probes, bits_per_probe, sections) for each shape. */
 #define USE_BLOCKED(p, n) USE(blocked_##p##x##n, TAMIS_LAYOUT_BLOCKED, p, n, 1)
 #define USE_COUNTING(p, n) USE(counting_##p##x##n, BLOOM_LAYOUT_COUNTING, p, n, 1)
 #define USE_WORD(n)                         \

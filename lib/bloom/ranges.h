@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 0: the shape for each range of rates of a Bloom filter, and how the patterns of two keys
- * overlap.  Only geometry.c includes this file.
+ * overlap.
  */
 #ifndef TAMIS_LIB_BLOOM_RANGES_H
 #define TAMIS_LIB_BLOOM_RANGES_H
@@ -25,34 +25,32 @@ static const struct shape_range blocked_ranges[] = {
     {2.5e-14, 3, 3, 4, 0.82, 0},    {1e-17, 3, 3, 5, 0.82, 0},
 };
 
-/* The classic layout has only this shape, and as many sections as its rate needs.  `min_fpp` is the
- * rate of one section at which `line_deviation` was simulated. */
+/* `min_fpp` is the rate of one section at which `line_deviation` was simulated.  A filter has as
+ * many sections of this shape as its rate needs. */
 static const struct shape_range classic_range[] = {{0.17, 1, 2, 1, 0.053, 0}};
 
-/* The ranges of the counting layout, chosen and simulated like those of the blocked layout. */
+/* Chosen and simulated like the ranges of the blocked layout. */
 static const struct shape_range counting_ranges[] = {
     {0.4, 1, 1, 1, 0.052, 0},  {0.2, 1, 2, 1, 0.117, 0}, {0.04, 2, 2, 1, 0.30, 0},
     {0.002, 3, 2, 1, 1.23, 0}, {2e-4, 4, 2, 1, 3.25, 0}, {5e-5, 5, 2, 1, 6.3, 0},
     {1e-5, 5, 2, 1, 9.3, 0},
 };
 
-/* The ranges of the word layouts. */
 static const struct shape_range word_ranges[] = {
     {0.36, 1, 1, 1, 0, 0},   {0.14, 1, 2, 1, 0, 0},   {0.047, 1, 3, 1, 0, 0},
     {0.0135, 1, 4, 1, 0, 0}, {0.0031, 1, 5, 1, 0, 0}, {0.0007, 1, 6, 1, 0, 0},
     {0.0001, 1, 7, 1, 0, 0},
 };
 
-/* How the patterns of an added key and of an absent key overlap in a word.  A row stands for pairs
- * of patterns with the same overlap, the fraction `probability` of all pairs.  hits[a] is the mean
- * number of rotations (of 64, or 16 with counters) in which the added key sets any of `a` bits of
- * the absent key, over all choices of these bits.  All words of a key have the same row. */
+/* How the patterns of an added key and of an absent key overlap in a word.  A row stands for the
+ * fraction `probability` of all pairs of patterns.  hits[a] is the mean number of rotations (of 64,
+ * or 16 with counters) in which the added key sets any of `a` bits of the absent key, over all
+ * choices of these bits.  All words of a key have the same row. */
 struct overlap {
   double probability;
   double hits[4];
 };
 
-/* The most rows for one number of bits. */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

@@ -2,12 +2,12 @@
  *
  * Layer 2: saved, loaded and mapped Bloom filters.
  *
- *    header | array of the words | layer 2 | its array | layer 3 | its array | ... | trailer
+ *   header | array of the words | layer 2 | its array | layer 3 | its array | ... | trailer
  *
  * [I] Snapshots beside adds.  The save reads the words one by one, with the load that look-ups use.
  *     Bits only change from 0 to 1.  So if the add of a key returned before the save began, all
- *     bits of the key are in the snapshot.  If no call has added a key, the snapshot has a 0 among
- *     the key's bits, unless other keys have set all of them, which makes the key a false positive.
+ *     bits of the key are in the snapshot.  A key that no call has added is at most a false
+ *     positive there.
  *
  *     The save reads the count of keys before the words.  An add sets a key's bits before it counts
  *     the key.  So if the count includes the key, the save reads these bits (ORDER counter.sum).
@@ -31,7 +31,7 @@
 #include <math.h>
 
 /* Returns the largest sums that a filter with `bits` positions can have.  With counters, the number
- * of copies has practically no limit, as stuck counters hide how many copies have been added. */
+ * of copies has practically no limit: stuck counters hide how many copies have been added. */
 static struct bloom_sums most_sums(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING
@@ -113,8 +113,7 @@ static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer
   (void) tamis__saved_array(w, b->word_count * sizeof(word), copy_words, &copying);
 }
 
-/* Does for a layer in use, whose words other threads may change, what tamis__bloom_count_bits()
- * does for words that no other thread has. */
+/* Like tamis__bloom_count_bits(), but for words that other threads may change. */
 static uint64_t bits_in_use(const struct bloom *b, uint64_t *marks)
 {
   enum { COPIED = 64 };
@@ -131,12 +130,12 @@ static uint64_t bits_in_use(const struct bloom *b, uint64_t *marks)
   return bits;
 }
 
-/* The sums of a layer.  The caller must read them before it reads the layer's words. */
+/* The caller must read the sums of a layer before it reads the layer's words. */
 static struct bloom_sums sums_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
-  /* The sums are capped, as other processes may have written anything into a live layer's tally. */
+  /* Other processes may have written any sums into a live layer's tally. */
   uint64_t marks;
   const uint64_t bits = layer->live ? bits_in_use(layer, &marks) : bloom_geometry_bits(&g);
   const struct bloom_sums most = most_sums(layer->layout, bits);
@@ -205,7 +204,6 @@ static bool check_words(struct content *c, bool read)
   return c->counted.keys <= bits && (!marks || c->full);
 }
 
-/* Restores the counts that the saved filter had for this layer. */
 static void restore(struct bloom *b, const struct content *content)
 {
   if (bloom_counts(b))
@@ -219,7 +217,6 @@ static void restore(struct bloom *b, const struct content *content)
     (void) tamis__bloom_watch(b);
 }
 
-/* The state of a load. */
 struct loading {
   struct saved_reader *r;
   const struct saved_head *saved;
@@ -229,7 +226,6 @@ struct loading {
   struct content layers[BLOOM_MOST_LAYERS];
 };
 
-/* Reads the words of the next layer, whose plan is known. */
 static int load_words(struct loading *l)
 {
   struct content *c = &l->layers[l->n];
@@ -255,7 +251,6 @@ static int load_words(struct loading *l)
   return TAMIS_OK;
 }
 
-/* Begins the content of the next layer, which is not the first. */
 static struct content *further_layer(struct loading *l, const struct bloom_geometry *g)
 {
   struct content *c = &l->layers[l->n];
@@ -293,7 +288,7 @@ static int load_end(struct loading *l)
 
 /* ---- live filters, whose counts are in tallies ---- */
 
-/* The sums of a tally.  A sum above `most` is returned as `most`. */
+/* Sums above `most` become `most`. */
 static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t most)
 {
   const struct counters counters = {(struct counter_shard *) tally->shards, CORE_SHARDS - 1};
@@ -320,7 +315,7 @@ void tamis__bloom_count_again(struct bloom *b)
 }
 
 /* Sets the counts of a layer from its tally.  No checksum covers the tally, so the bits in the
- * layer's words then correct the counts.  These words are read even if the filter is mapped. */
+ * layer's words, which are read even if they are mapped, correct the counts. */
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -371,7 +366,7 @@ static int load_live(struct loading *l)
   return result;
 }
 
-/* Computes the figures of a live filter, as the header of its file has none. */
+/* The header of a live filter's file has no figures. */
 static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;
@@ -412,8 +407,8 @@ static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloo
   return bytes;
 }
 
-/* The header does not say how full each layer is.  So if there are several layers, the estimated
- * rate assumes that each layer has used up its share of the promised rate. */
+/* The header does not say how full each layer is.  So the estimated rate of several layers assumes
+ * that each layer has used up its share of the promised rate. */
 int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;

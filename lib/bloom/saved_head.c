@@ -24,7 +24,6 @@ void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
                      LAYER_NUMBERS);
 }
 
-/* Returns true if a plan may choose this shape. */
 static bool is_possible(struct bloom_shape shape)
 {
 #define IS(p, b) (shape.probes == (p) && shape.bits_per_probe == (b))
@@ -48,7 +47,7 @@ static bool is_possible(struct bloom_shape shape)
   }
 }
 
-/* Reads what tamis__bloom_put_shape() wrote.  Returns false if no filter has such a shape. */
+/* Returns false if no filter has such a shape. */
 static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* the limit in geometry.c */
@@ -91,7 +90,7 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* Checks that the layer is blocked or classic, as all layers after the first one are. */
+/* All layers after the first one are blocked or classic. */
 int tamis__bloom_read_layer(struct saved_reader *r, unsigned number, struct bloom_geometry *g,
                             struct bloom_sums *counted)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the header of a saved Bloom filter, and the blocks of its later layers.
- * docs/reference/format.md describes both.
+ * Layer 2: the header of a saved Bloom filter, and the blocks of its later layers
+ * (docs/reference/format.md).
  */
 #ifndef TAMIS_LIB_BLOOM_SAVED_HEAD_H
 #define TAMIS_LIB_BLOOM_SAVED_HEAD_H
@@ -32,14 +32,12 @@ enum {
 
 void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers);
 
-/* Writes the block of a later layer. */
 void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
                             struct bloom_sums counted, struct saved_writer *w);
 
-/* Reads the plan of the first layer.  Returns false if no filter can have this plan. */
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
 
-/* Reads the block of a later layer. */
+/* Reads the block of layer `number`, which is not the first. */
 int tamis__bloom_read_layer(struct saved_reader *r, unsigned number, struct bloom_geometry *g,
                             struct bloom_sums *counted);
 

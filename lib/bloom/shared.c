@@ -36,7 +36,7 @@ static uint64_t lay_out(struct file_plan *p)
   return p->ends[p->n - 1];
 }
 
-/* Plans the file.  The caller must have checked all options except max_bytes. */
+/* The caller must have checked all options except max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
 {
   *p = (struct file_plan){.n = 1};
@@ -98,7 +98,6 @@ int tamis__bloom_share_new(struct saved_head *saved, const struct refusal *why,
 
 /* ---- opening ---- */
 
-/* Reads the layout from the file, and checks it. */
 static int read_file(struct saved_reader *r, const struct saved_head *saved, uint64_t size,
                      struct file_plan *p)
 {
@@ -120,7 +119,7 @@ static size_t live_contains_many(const tamis_filter *f, const uint64_t *hashes, 
   return live_has_grown(first) ? tamis__layered_contains_many(f, hashes, n, found) : hits;
 }
 
-/* Creates this process's struct of layer i.  The structs of the layers before it exist already. */
+/* Creates this process's struct of layer i, after those of the layers before it. */
 static struct bloom *create_layer(struct bloom_shared *shared, const struct file_plan *p,
                                   unsigned i, const struct tamis_filter *head)
 {

@@ -16,8 +16,8 @@
 
 /* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
  * keys that unions and intersections brought, as unite.c estimates them.  REFUSED counts refused
- * adds.  In a filter with counters, UNITED is the *rest* (counting_read() in counting.h).  The
- * copies are counted by bloom_long.copies in a fixed filter, and by KEYS in a growable one. */
+ * adds.  With counters, UNITED is the *rest* (counting_read() in counting.h), and KEYS counts
+ * copies, unless the filter is fixed: then bloom_long.copies does. */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means
@@ -30,9 +30,9 @@ enum { BLOOM_MOST_LAYERS = 64 };
 struct bloom;
 struct bloom_calls;
 
-/* What a look-up in several layers needs to know of one layer.  Each layer but the first has a
- * table: its own row, followed by the rows of all layers before it, down to the first.  Without the
- * table, a search would follow a pointer from each layer to the one before it. */
+/* What a look-up in several layers reads of one layer.  Each layer but the first has a table: its
+ * own row, followed by the rows of all layers before it, down to the first.  So a search follows no
+ * pointers from layer to layer. */
 struct bloom_row {
   WIDE const word *words;
   uint64_t section_words; /* the number of words in a section */
@@ -43,17 +43,14 @@ struct bloom_row {
   unsigned alike; /* so many rows, from this one on, are searched by one call of `find` */
 };
 
-/* The functions of one shape (operations.c). */
 struct bloom_calls {
   struct filter_operations alone; /* the operations of a filter that has only one layer */
-  /* The `contains` of a live growable filter. */
   bool (*live_contains)(const tamis_filter *f, uint64_t hash);
   /* `find` and `insert` work on layers, which never have counters.  Both take mixed hashes.  `find`
    * searches n rows; no row has more probes than the row before it. */
   bool (*find)(const struct bloom_row *rows, unsigned n, uint64_t mixed);
-  /* Adds a key; a full layer takes a key only if `late` is set (layers.c).  Returns TAMIS_OK if the
-   * call has set a bit in its last gap: the caller must then count the key.  Otherwise returns
-   * TAMIS_PRESENT or TAMIS_EFULL. */
+  /* Adds a key; a full layer takes a key only if `late` is set (layers.c).  If the result is
+   * TAMIS_OK, the call has set a bit in its last gap: the caller must then count the key. */
   int (*insert)(struct bloom *b, uint64_t mixed, bool late);
 };
 
@@ -67,8 +64,8 @@ struct bloom_calls {
  *    [words] struct bloom_long [rows]                        any other small filter
  *    struct bloom_large, with its shards [stripes] [rows]    a large one, with words elsewhere
  *
- * The struct of a small filter contains its only stripe and its only shard of counters.  No thread
- * owns that shard, so all threads add to it atomically. */
+ * The struct of a small filter contains its only stripe and its only shard of counters, to which
+ * all threads add atomically. */
 struct bloom {
   struct tamis_filter head; /* head.more: NULL if short; NULL or the allocator if medium */
   WIDE word *words;
@@ -78,16 +75,16 @@ struct bloom {
     uint64_t section_words;      /* the words of a section, if the filter has no counters */
   };
   union {
-    /* In the first layer: the newest layer, or NULL while there is only one layer.  If the first
-     * layer has become LAST, `newest` is the first layer itself ([C] in layers.c). */
+    /* In the first layer: the newest layer; NULL while there is only one layer; the first layer
+     * itself if it has become LAST ([C] in layers.c). */
     WIDE struct bloom *_Atomic newest;
     WIDE struct bloom *older; /* in each later layer: the layer before it */
   };
   double fpp;
   union {
     /* LOCK bloom.stripes (order 1): orders the unique adds and removes of a line of counters; held
-     * for one such call.  This member is the stripe of a small filter.  It is shorter than a struct
-     * stripe: Bloom filters use no member after the lock. */
+     * for one such call.  This member is the stripe of a small filter, without the members after
+     * the lock, which Bloom filters do not use. */
     char own_stripe[STRIPE_LOCK_BYTES];
     uint32_t blocks_cleared_from; /* medium, without counters: the option cleared_from, in bytes */
   };
@@ -115,7 +112,6 @@ _Static_assert(offsetof(struct bloom, own_stripe) % 8 == 0, "a stripe is aligned
 _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 120,
                "no byte is unused");
 
-/* A small filter with the user's allocator, a limit of keys or a limit of bytes. */
 struct bloom_medium {
   struct bloom b;
   union {
@@ -150,7 +146,7 @@ struct bloom_long {
   };
 };
 
-/* The counts of a layer of a live filter.  They are in the file (docs/reference/format.md). */
+/* The counts of a live filter's layer, in the file (docs/reference/format.md). */
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
   _Atomic uint64_t unwatched; /* all processes' watch_mask, complemented; no bit is ever cleared */
@@ -161,7 +157,7 @@ struct bloom_tally {
 _Static_assert(sizeof(struct bloom_tally) == (1 + CORE_SHARDS) * LINE_BYTES,
                "a shard is a cache line");
 
-/* The data that each process keeps in its own memory about a live filter. */
+/* What each process keeps in its own memory about a live filter. */
 struct bloom_shared {
   tamis_allocator allocator;
   struct filter_operations operations; /* in use while the process knows only one layer */

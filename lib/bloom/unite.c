@@ -18,8 +18,7 @@
  * [B] One winner.
  *
  *     Not two: of the unique adds of a key, at most one sets a bit in its last gap, whatever bits
- *     other calls set.  In the word layout, one OR sets the last bits of the key, and the call that
- *     made this OR wins.  If the union made the OR, no call wins.
+ *     other calls set.  In the word layout, at most one OR sets the last bits of the key.
  *
  *     Not none, unless the union brought the key: a unique add returns TAMIS_PRESENT only when all
  *     bits of the key are set.  Each bit was set for a key that some call has added to `into` or to
@@ -27,48 +26,44 @@
  *     false positive, for which [B] promises no winner.
  *
  *     If the union sets the last bit of a winner's key, the winner takes effect at this instant,
- *     and the union adds the key just after.  No later call wins, as all bits of the key are set.
+ *     and the union adds the key just after.
  *
  * [C] Capacity.  A fixed filter that has no room for a union refuses it before a bit changes: the
  *     union first reads all words of both filters, which gives the exact number of bits afterwards.
- *     There is room if this number is at most what the capacity allows
- *     (bloom_geometry_most_bits()), and if at most `capacity` keys are certainly present.  Calls
- *     that run meanwhile may take that room.  So after each chunk, the union counts the keys whose
- *     bits it has set, and other calls see how much room is left.  If other calls leave too little
- *     room, the union stops with TAMIS_EFULL before the next chunk in which `into` lacks bits.
+ *     There is room if this number is at most bloom_geometry_most_bits(), and if at most `capacity`
+ *     keys are certainly present.  Calls that run meanwhile may take that room.  So after each
+ *     chunk, the union counts the keys whose bits it has set, and other calls see how much room is
+ *     left.  If other calls leave too little room, the union stops with TAMIS_EFULL before the next
+ *     chunk in which `into` lacks bits.
  *
  *     In the marked layout no call changes a word with a mark.  So the union replaces words by
  *     compare-and-swap, as adds do, and stops at a mark.
  *
- *     A union does not change KEYS, which never exceeds the number of keys that are present.  If
- *     KEYS included an estimate, a filter could refuse keys before its capacity.  If the capacity
- *     has certainly been reached after a union, the filter becomes FULL.
+ *     A union does not change KEYS, which never exceeds the number of keys that are present: with
+ *     an estimate in KEYS, a filter could refuse keys before its capacity.  If the capacity has
+ *     certainly been reached after a union, the filter becomes FULL.
  *
- *     A growable filter has layers.  The union opens the layers that `into` lacks, and then unites
- *     layers with the same number, which have the same size.  A layer may get more keys than it was
- *     planned for, and then exceeds its share of the rate.  Later adds go to later layers, which
- *     keep their shares.  To unique adds, the union's bits look as if plain adds had set them.
+ *     The union of growable filters opens the layers that `into` lacks, and then unites layers with
+ *     the same number, which have the same size.  A layer may get more keys than it was planned
+ *     for, and then exceeds its share of the rate.  Later layers keep their shares.
  *
  * Union of counters.  The union adds the counters of each word of `from` to the same word of
  * `into`, line by line, under the stripe of the line (counting.h).  If `from` has a key all the
- * time, the union adds the key to `into` when it raises counters in the key's last word.  To other
- * calls the union looks like plain adds.  If `into` is fixed, the union takes places for all copies
- * of `from` before it changes a counter, or returns TAMIS_EFULL if too few are left.  At the end,
- * the union corrects this number by the copies that `from` has meanwhile gained or lost.
+ * time, the union adds the key to `into` when it raises counters in the key's last word.  If `into`
+ * is fixed, the union takes places for all copies of `from` before it changes a counter, or returns
+ * TAMIS_EFULL if too few are left.  At the end, the union corrects this number by the copies that
+ * `from` has meanwhile gained or lost.
  *
- * The number of keys.  A number of set bits gives an estimate of the number of keys: a for `into`
- * before the union, b for `from`, and u for `into` after the union.  So a + b - u keys are in both.
- * The union adds to UNITED the number of keys that `from` has counted, minus these common keys.
- * This number is exact if `into` is empty, and always within the limits that the new bits give.
+ * The number of keys.  Numbers of set bits give estimates of numbers of keys: a for `into` before
+ * the union, b for `from`, and u for `into` after the union.  The union adds to UNITED the number
+ * of keys that `from` has counted, minus the a + b - u keys that are in both.  This number is exact
+ * if `into` is empty, and always within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
  * The union counts the bits of a word before and after its OR on the word.  So bits of adds that
  * run meanwhile are in both numbers or in neither.  These adds count their keys themselves.
  *
- * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
- * every key that is in both filters is found.  A key that is in one filter only is found at the
- * rate of the other filter.  A key that is in neither is found with a probability of about (p q)^k.
- * p and q are the fractions of set bits in the two filters, and k is the number of bits of a key.
+ * Intersection.  A key is found in the AND of two filters if and only if it is found in both.
  * Source: Broder and Mitzenmacher, Internet Math. 1 (2004), 2.3
  */
 #include "bloom/bloom.h"
@@ -87,7 +82,6 @@ enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
 /* ---- set bits ---- */
 
-/* The numbers of set bits of two filters, in the words counted so far. */
 struct census {
   uint64_t words;
   struct set_bits a, b;
@@ -114,7 +108,7 @@ static inline void load_line(const struct bloom *b, uint64_t first, uint64_t lin
 }
 
 /* Counts the bits of all lines.  If `both` is not NULL, writes the bits that are in both filters to
- * the words of `both`, a filter that no other thread has yet. */
+ * `both`, a filter that no other thread has yet. */
 static struct census census_of(const struct bloom *a, const struct bloom *b,
                                const struct bloom *both)
 {
@@ -130,8 +124,7 @@ static struct census census_of(const struct bloom *a, const struct bloom *b,
   return census;
 }
 
-/* The estimated numbers of keys: in each filter, in the union, and in the intersection.
- * Source: Swamidass and Baldi, as above */
+/* The estimated numbers of keys: in each filter, in the union, and in the intersection. */
 struct estimate {
   double a, b, united, common;
 };
@@ -156,14 +149,13 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 
 /* ---- union ---- */
 
-/* Returns the fewest keys that can have set `bits` bits. */
 static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
 {
   unsigned of_key = bloom_shape_bits_per_key(shape);
   return (bits + of_key - 1) / of_key;
 }
 
-/* The numbers of keys that are certainly present: the counted keys before the union. */
+/* The keys that are certainly present: those counted before the union. */
 struct certain {
   uint64_t into, from;
 };
@@ -185,7 +177,7 @@ static bool has_room(struct bloom *into, const struct certain *certain, const st
          certain_after(into, certain, added) <= bloom_capacity(into);
 }
 
-/* Sets bits in a word, and sets *old to its value before that.  Returns false if the word is marked
+/* Sets bits in a word, and sets *old to the word before that.  Returns false if the word is marked
  * and lacks some of the bits. */
 FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
@@ -207,7 +199,6 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
   return true;
 }
 
-/* Unites a line, and counts its bits.  Returns false if a word is marked and lacks bits. */
 FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint64_t first,
                              bool marked, struct census *census)
 {
@@ -227,7 +218,6 @@ FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint6
   return room;
 }
 
-/* Estimates how many keys the union brings (see the essay above). */
 static uint64_t brought_keys(const struct bloom *into, const struct census *census,
                              uint64_t keys_from)
 {
@@ -258,7 +248,6 @@ static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from,
   return missing;
 }
 
-/* The state of a union of fixed filters. */
 struct fixed_union {
   struct census census; /* the bits of the lines that were united so far */
   uint64_t keys_from;   /* the keys that `from` had counted at the start */
@@ -277,7 +266,7 @@ static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t en
   (void) tamis__bloom_watch(into);
 }
 
-/* Returns false if other calls have taken the room that the union needs, or if a word is marked. */
+/* Returns false if other calls have taken the room that the union needs, or at a marked word. */
 static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t first, uint64_t end,
                         struct fixed_union *u)
 {
@@ -291,8 +280,7 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
   return room;
 }
 
-/* Begins a union for which there is room: has_room() has found this from the bits.  Numbers of keys
- * are estimates, so u.limit allows for their errors. */
+/* Requires that has_room() has found room.  u.limit allows for errors of the estimated keys. */
 static struct fixed_union begin_fixed(const struct bloom *into, const struct census *before,
                                       uint64_t keys_from, uint64_t keys_into)
 {
@@ -327,7 +315,6 @@ static int merge_fixed(struct bloom *into, const struct bloom *from)
 
 /* ---- union of growable filters ---- */
 
-/* Opens layers until `into` has at least `need`.  (Calls that add keys may open layers, too.) */
 static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned need)
 {
   int result = TAMIS_OK;
@@ -439,7 +426,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   return TAMIS_OK;
 }
 
-/* Returns true if no bit (with counters: no counter) is lower in `bits` than in `other`. */
+/* Returns true if no bit, or no counter, is lower in `bits` than in `other`. */
 static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
 {
   if (!bloom_counts(b))
@@ -458,7 +445,7 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
   return true;
 }
 
-/* A layer that `f` lacks counts as a layer in which no bit is set. */
+/* A layer that `f` lacks counts as an empty one. */
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];

@@ -2,10 +2,10 @@
  *
  * Layer 2: batches of look-ups in a Bloom filter, eight keys at a time.
  *
- * The answers are the same as those of operations.c, because the same loads read the words in the
- * same order: all words of one key, then those of the next key (base/vector.h says why the order
- * matters).  This code serves shapes of one or two sections.  With more sections it would read many
- * words in vain, because most look-ups of absent keys end after the first section.
+ * The answers are those of operations.c, because the same loads read the words in the same order:
+ * all words of one key, then those of the next key (base/vector.h says why the order matters).
+ * This code serves shapes of one or two sections.  With more sections it would read many words in
+ * vain, because most look-ups of absent keys end after the first section.
  */
 #ifndef TAMIS_LIB_BLOOM_VECTORS_H
 #define TAMIS_LIB_BLOOM_VECTORS_H
@@ -22,7 +22,7 @@ struct bloom_keys {
   vector word[VECTOR_WORDS];    /* the indices of the words, section by section */
 };
 
-/* Returns the masks of the keys in the word or marked layout, like bloom_word_mask(). */
+/* Like bloom_word_mask(). */
 VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape shape)
 {
   vector mask = vector_of(0), rotations = hash;
@@ -35,7 +35,7 @@ VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape
   return mask;
 }
 
-/* Returns the patterns of the keys in the blocked layout, like bloom_pattern(). */
+/* Like bloom_pattern(), in the blocked layout. */
 VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape shape)
 {
   vector pattern = vector_of(UINT64_C(1) << 32);
@@ -47,7 +47,6 @@ VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape s
   return pattern;
 }
 
-/* Finds the words of at most eight keys, and prefetches them. */
 VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64_t *hashes,
                                              size_t n, struct bloom_keys *keys,
                                              struct bloom_shape shape)
@@ -74,7 +73,6 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64
   }
 }
 
-/* Reads the words of all keys, one key after the other. */
 VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_keys *keys,
                                           vector values[VECTOR_WORDS], struct bloom_shape shape)
 {
@@ -102,7 +100,6 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup_section(const vector *values
   return vector_zero_lanes(vector_pattern(hash, shape) & ~in);
 }
 
-/* Returns the lanes whose keys are found. */
 VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup(const word *words,
                                                     const struct bloom_keys *keys,
                                                     struct bloom_shape shape)
