@@ -210,8 +210,9 @@ static int reserve_rate_locked(struct cuckoo *into, const struct cuckoo *from,
   atomic_store_explicit(&newest->split_limit, (uint8_t) (limit - plan->splits),
                         memory_order_relaxed);
   atomic_store_explicit(&cuckoo_growth(into)->united, true, memory_order_relaxed);
-  atomic_store_explicit(&cuckoo_growth(into)->excess,
-                        cuckoo_growth_figure(into, excess) + plan->excess, memory_order_relaxed);
+  plan->former = cuckoo_growth_figure(into, excess);
+  atomic_store_explicit(&cuckoo_growth(into)->excess, plan->former + plan->excess,
+                        memory_order_relaxed);
   return TAMIS_OK;
 }
 
@@ -259,7 +260,9 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
 {
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
-  double excess = cuckoo_growth_figure(c, excess) - plan->excess; /* takes back the reservation */
+  double excess = cuckoo_growth_figure(c, excess);
+  /* Takes back the reservation.  (plan->former is exact, but a difference may be rounded.) */
+  excess = excess == plan->former + plan->excess ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);

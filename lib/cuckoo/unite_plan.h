@@ -39,6 +39,7 @@ struct survey {
 
 struct union_plan {
   double excess; /* the excess (unite_plan.c) that the union adds, and has reserved */
+  double former; /* the excess of `into` before the union reserves more */
   double rate;   /* the rate of the generations that the union will open */
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
