@@ -7,8 +7,7 @@
  *     code      the count of one lane, or 0 if the lane has no count or its count is an exception
  *     exception | position of the lane | count |.  The exceptions are sorted by position.
  *
- * counts.h explains counts, codes and exceptions.  The functions here read and write single
- * codes and exceptions; counts.c chooses the width of the codes.
+ * counts.h explains counts, codes and exceptions.  counts.c chooses the width of the codes.
  */
 #ifndef TAMIS_LIB_TABLE_COUNT_CODES_H
 #define TAMIS_LIB_TABLE_COUNT_CODES_H
@@ -171,8 +170,6 @@ static inline void slots_move(const struct count_block *b, void *slots, size_t t
   size_t size = slot_bytes(b);
   memmove((char *) slots + to * size, (char *) slots + from * size, (b->exceptions - from) * size);
 }
-
-/* ---- all counts, a few at a time ---- */
 
 enum { COUNTS_AT_ONCE = 64 };
 

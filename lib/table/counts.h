@@ -18,7 +18,7 @@
  * does not fit, and after many changes.  To lower a count needs no more bytes, so a remove never
  * needs memory.
  *
- * The caller must serialize the calls, and provide the functions that allocate memory.
+ * The caller must serialize the calls.
  */
 #ifndef TAMIS_LIB_TABLE_COUNTS_H
 #define TAMIS_LIB_TABLE_COUNTS_H
@@ -44,8 +44,8 @@ struct table_counts {
   struct count_block *block[];
 };
 
-/* The caller's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits() returns
- * false if allocate() would refuse this size now.  fits may be NULL. */
+/* The caller's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits(), which
+ * may be NULL, returns false if allocate() would refuse this size now. */
 struct counts_memory {
   bool (*fits)(void *context, uint64_t size);
   void *(*allocate)(void *context, uint64_t size);
@@ -56,7 +56,7 @@ struct counts_memory {
 /* The size in bytes of a struct table_counts without its blocks. */
 uint64_t tamis__counts_bytes(uint64_t buckets);
 
-/* Initializes *d, in which no lane has a count.  Its memory must have been zeroed. */
+/* Initializes *d in zeroed memory. */
 void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
 
 void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory);

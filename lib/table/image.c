@@ -14,7 +14,8 @@ void tamis__image_block(struct saved_writer *w, uint32_t type,
   unsigned char *room = tamis__saved_block_room(w, (size_t) n * 8);
   if (!room)
     return;
-  image_put(room, words, n);
+  for (uint64_t i = 0; i < n; i++)
+    saved_put64(room + i * 8, words[i]);
   tamis__saved_block(w, type, meanings, (size_t) n * 8);
 }
 

@@ -34,12 +34,6 @@ static const uint64_t saved_most_copies = UINT64_C(1) << 53; /* all counts are b
  * unions and adds at the same time, no count reaches saved_most_copies. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
-static inline void image_put(unsigned char *to, const uint64_t *words, uint64_t n)
-{
-  for (uint64_t i = 0; i < n; i++)
-    saved_put64(to + i * 8, words[i]);
-}
-
 static inline void image_get(uint64_t *words, const unsigned char *from, uint64_t n)
 {
   for (uint64_t i = 0; i < n; i++)
@@ -49,7 +43,7 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);
 
-/* Returns true if a block has the given type, the given four numbers `meanings`, and n words. */
+/* Whether a block has the given type, the given four numbers `meanings`, and n words. */
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
                      const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
 
@@ -143,7 +137,7 @@ bool tamis__image_next(struct lane_counts_reader *r, unsigned lanes, uint64_t *f
 
 /* ---- blocks of counts ---- */
 
-/* A writer of blocks of counts.  The caller must set the first four members and zero the others. */
+/* A writer of blocks of counts.  Its caller sets the first four members, and zeros the others. */
 struct image_counts {
   struct saved_writer *w;
   uint64_t table, words; /* the table's number, and how many words it has */
@@ -177,7 +171,7 @@ int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out, uint64_t *copies);
 
 /* Loads all counts of a table into the plane *p, which no other thread may use yet.  If p is NULL,
- * only checks the counts.  If memory is refused, returns TAMIS_ENOMEM. */
+ * only checks the counts. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies);
 

@@ -45,8 +45,6 @@ static inline struct lane_shape lane_shape(unsigned width, unsigned lanes, bool 
   return s;
 }
 
-/* ---- one lane ---- */
-
 static inline uint64_t lane_bits(unsigned width)
 {
   return UINT64_MAX >> (64 - width);
@@ -63,8 +61,6 @@ static inline uint64_t lane_put(const struct lane_shape *s, uint64_t value, unsi
   unsigned shift = lane * s->width;
   return (value & ~(lane_bits(s->width) << shift)) | entry << shift;
 }
-
-/* ---- sets of lanes ---- */
 
 /* The number of the lowest lane in a set.  The set must not be empty. */
 static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)

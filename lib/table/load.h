@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: how full a segment of a table gets before an insert finds no room.
- *
- * The load factor is the part of the lanes that are in use when an insert first finds no room.
- * Measurements show that it is normally distributed over the seeds (test unit.planning).
+ * Layer 0: the load factor: the part of a segment's lanes that are in use when an insert first
+ * finds no room.  Measurements show that it is normally distributed over the seeds (test
+ * unit.planning).
  */
 #ifndef TAMIS_LIB_LOAD_H
 #define TAMIS_LIB_LOAD_H

@@ -24,8 +24,8 @@
 enum {
   /* With more, a search would find room more often, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* How many steps a thorough search adds to its search in breadth.  It adds only one step if
-   * buckets have more than SEARCH_FEW_LANES lanes.  More steps would need much stack. */
+  /* How many steps a thorough search adds to its search in breadth: only one if buckets have more
+   * than SEARCH_FEW_LANES lanes. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: if buckets have two lanes, a search of 512 finds paths of 8 moves. */
@@ -129,9 +129,8 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
   return room;
 }
 
-/* Follows the entries of bucket number `at`, which is full, and records the buckets that they lead
- * to, until one has an empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (The
- * processor predicts that the loop continues, so it fetches several buckets at the same time.) */
+/* Follows the entries of the full bucket number `at`, and records the buckets to which they lead,
+ * until one has an empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
                                struct search *search, unsigned at, unsigned limit)
 {

@@ -63,8 +63,6 @@ static inline uint64_t window_fingerprint_of(const struct window_shape *s, uint6
   return entry >> s->stamp_bits << s->stamp_bits;
 }
 
-/* ---- sets of lanes ---- */
-
 static inline uint64_t window_used(const struct window_shape *s, uint64_t bucket)
 {
   return lanes_not_zero(s->units, s->lane.high, bucket);

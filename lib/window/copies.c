@@ -30,8 +30,6 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
     lock_init(&planes[i].lock);
 }
 
-/* ---- memory ---- */
-
 struct request {
   struct window *w;
   int result; /* the error to return if memory was refused */

@@ -8,8 +8,6 @@
 #include "window/layers.h"
 #include "window/operations.h"
 
-/* ---- sizes ---- */
-
 enum {
   MOST_VERSIONS = SMALL(256, 4),
   LEAST_VERSIONS = 2, /* with 1, window_version() would shift by 64 bits */
@@ -39,17 +37,10 @@ static uint64_t bytes_of(const struct window_sizes *s, bool copies)
          window_state_bytes(s) + (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
 
-uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
-                                    bool copies)
-{
-  const struct window_sizes s = tamis__window_sizes(g, stripes_wanted);
-  return sizeof(struct window) + bytes_of(&s, copies);
-}
-
 uint64_t tamis__window_total_bytes(const struct window_plan *plan)
 {
-  return tamis__window_bytes_beside(&plan->geometry, plan->stripes_wanted, plan->copies) +
-         window_bytes(&plan->geometry);
+  const struct window_sizes s = tamis__window_sizes(&plan->geometry, plan->stripes_wanted);
+  return sizeof(struct window) + bytes_of(&s, plan->copies) + window_bytes(&plan->geometry);
 }
 
 struct window_plan tamis__window_plan_of(const tamis_options *options)
@@ -67,8 +58,6 @@ struct window_plan tamis__window_plan_of(const tamis_options *options)
                               .max_bytes = options->max_bytes,
                               .cleared_from = options->allocator ? options->cleared_from : 0};
 }
-
-/* ---- creation and destruction ---- */
 
 static uint64_t beside_bytes(const struct window *w)
 {

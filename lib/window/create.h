@@ -61,7 +61,6 @@ struct window_file_plan {
   uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 
-/* The file of a shared window that this process has opened. */
 struct window_shared {
   tamis_allocator allocator;
   struct shared_file file;
@@ -74,10 +73,6 @@ static inline void window_close(struct window_shared *shared)
   tamis__shared_file_close(&shared->file);
   tamis__memory_release(&from, shared, sizeof *shared);
 }
-
-/* The bytes that a filter takes in addition to the words of its first layer. */
-uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
-                                    bool copies);
 
 uint64_t tamis__window_total_bytes(const struct window_plan *plan);
 

@@ -73,10 +73,9 @@ static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
  * EPOCH_FEW_PERIODS periods ended. */
 static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
 {
-  uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
-                     (before >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT);
-  return before == after || (epoch_changes(before) == epoch_changes(after) &&
-                             periods >> EPOCH_PERIOD_SHIFT < EPOCH_FEW_PERIODS);
+  const uint64_t periods = (epoch_period(after) - epoch_period(before)) & window_most_period;
+  return before == after ||
+         (epoch_changes(before) == epoch_changes(after) && periods < EPOCH_FEW_PERIODS);
 }
 
 static inline uint64_t epoch_make(uint64_t period, uint64_t changes, bool grown, unsigned now,
@@ -92,7 +91,7 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-/* The age of a stamp: the number of periods from the stamp's period to that of `epoch`. */
+/* The number of periods from the stamp's period to that of `epoch`. */
 static inline unsigned epoch_age(uint64_t epoch, unsigned stamp, unsigned stamps)
 {
   unsigned now = epoch_now(epoch);

@@ -41,9 +41,9 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_buckets *place);
 
-/* Freezes a segment of the layer with this number, and returns the epoch word.  Until the segment
- * is thawed, no period ends and no layer leaves.  *found is the layer, or NULL if it has left.
- * Waits for tamis_advance() and for the threads that hold another segment frozen. */
+/* Freezes a segment of the layer with this number, and returns the epoch word.  *found is the
+ * layer, or NULL if it has left.  Waits for tamis_advance() and for threads that have frozen a
+ * segment. */
 uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
                               const struct window_layer **found);
 void tamis__window_thaw(struct window *w);

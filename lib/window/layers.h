@@ -35,8 +35,7 @@ void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 
 void tamis__window_destroy_layers(struct window *w);
 
-/* Allocates zeroed words, or returns NULL if there is no memory.  If `cleared_from` is not 0, the
- * allocator itself clears blocks of `cleared_from` bytes or more. */
+/* Allocates zeroed words.  `cleared_from`: see struct tamis_options. */
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
                                    uint64_t cleared_from);
 

@@ -281,8 +281,6 @@ static int load_end(struct load *l)
   return TAMIS_OK;
 }
 
-/* ---- creation of the filter ---- */
-
 static int append_layer(struct window *w, struct content *c)
 {
   struct window_layer *layer =
@@ -375,8 +373,6 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
     tamis__window_destroy(&w->head);
   return result;
 }
-
-/* ---- what the header says ---- */
 
 void tamis__window_figures(struct saved_head *saved)
 {

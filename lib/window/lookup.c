@@ -71,8 +71,6 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
   return l.changed ? WINDOW_MOVED : l.found ? WINDOW_HIT : WINDOW_MISS;
 }
 
-/* ---- any number of layers ---- */
-
 /* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed.  The
  * caller must be in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
@@ -111,24 +109,15 @@ static void prefetch_in(const struct window_layer *layer, uint64_t mixed)
   __builtin_prefetch(&layer->words[window_word_of(g->bucket_shift, place.upper)]);
 }
 
-static void prefetch_layers(const struct window *w, uint64_t mixed)
-{
-  reader_token token = reader_enter();
-  const uint64_t epoch = epoch_read(&w->state->epoch);
-  for (const struct window_layer *layer = window_newest(w, epoch); layer;
-       layer = window_next(layer, epoch))
-    prefetch_in(layer, mixed);
-  reader_leave(token);
-}
-
 void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);
-  const uint64_t mixed = window_mixed(w, hash);
-  if (epoch_has_grown(epoch_read(&w->state->epoch)))
-    prefetch_layers(w, mixed);
-  else
-    prefetch_in(&w->first, mixed);
+  const uint64_t mixed = window_mixed(w, hash), epoch = epoch_read(&w->state->epoch);
+  struct window_reader reader = window_enter(epoch);
+  for (const struct window_layer *layer = window_newest(w, epoch); layer;
+       layer = window_next(layer, epoch))
+    prefetch_in(layer, mixed);
+  window_leave(reader);
 }
 
 /* ---- the straight path: a filter that has only the first layer ---- */

@@ -8,8 +8,6 @@
 #include "base/compiler.h"
 #include "window/copies.h"
 
-/* ---- the two buckets of a key in a layer ---- */
-
 struct pair {
   struct window_layer *layer;
   struct window_buckets place;
@@ -57,12 +55,6 @@ static inline struct found find_entry(const struct pair *pair, const struct view
                         in_lower ? pair->place.lower : pair->place.upper, lane};
 }
 
-static inline bool is_live(const struct window_layer *layer, const struct found *found,
-                           uint64_t epoch)
-{
-  return found->entry && window_stamp_of(&layer->geometry.shape, found->entry) != epoch_dead(epoch);
-}
-
 /* ---- the pairs of a key in all layers, under stripes ---- */
 
 struct locked {
@@ -72,7 +64,7 @@ struct locked {
   struct window_stripe *stripe[2 * WINDOW_MOST_LAYERS];
 };
 
-/* Adds a stripe to the list, which is sorted by address and has no stripe twice. */
+/* Adds a stripe to the list, which is sorted by address and has each stripe once. */
 static inline void note_stripe(struct locked *locked, struct window_stripe *stripe)
 {
   unsigned at = locked->stripes;
@@ -153,8 +145,8 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
   unlock_stripes(w, locked->stripe, locked->stripes);
 }
 
-/* The home of a key: the live entry with its fingerprint in the oldest layer that has one.  [H] in
- * remove.c says why. */
+/* The home of a key: the live entry that has the key's fingerprint, in the oldest layer with such
+ * an entry.  [H] in remove.c says why. */
 struct home {
   /* False: the key has no home, and `found`, in the pair searched last, is no live entry. */
   bool live;
@@ -169,7 +161,8 @@ FORCE_INLINE struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};
   home.found = find_entry(pair, &home.view);
-  home.live = is_live(pair->layer, &home.found, epoch);
+  home.live = home.found.entry &&
+              window_stamp_of(&pair->layer->geometry.shape, home.found.entry) != epoch_dead(epoch);
   return home;
 }
 

@@ -13,8 +13,7 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
   return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
 }
 
-/* Must be called after an entry has left `bucket`.  Removes the full mark if a search may
- * succeed. */
+/* Must be called after an entry has left `bucket`.  Removes a full mark that may be wrong now. */
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
@@ -51,7 +50,8 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* The number of events that make room, such as ends of periods.  When it grows, full marks end. */
+/* The number of events that have made room, such as ends of periods: each makes full marks
+ * invalid. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);

@@ -104,8 +104,6 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   HOOK(window_described);
 }
 
-/* ---- copies of segments ---- */
-
 struct copy {
   struct window *filter;
   struct saved_writer *w;

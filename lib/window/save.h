@@ -104,8 +104,8 @@ unsigned tamis__window_list(const struct window *w,
 
 /* Copies a segment to `words`, and appends its counts to `counts`.  The copy has the entries that
  * the window remembered in the period of *epoch, except for changes by other calls during the copy.
- * In the copy, only one lane of a bucket pair has a given fingerprint.  If the layer has left, the
- * copy is empty.  Returns TAMIS_OK, or TAMIS_ENOMEM if there is no memory for the counts. */
+ * If the layer has left, the copy is empty.
+ *   Errors  TAMIS_ENOMEM: there is no memory for the counts */
 int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);

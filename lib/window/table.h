@@ -8,9 +8,6 @@
  *    stripes       locks, each for some blocks of buckets in all layers
  *    versions      counters of moves; a fingerprint selects the counter for its entries
  *
- * tamis_advance() replaces the epoch word, which makes the oldest stamp dead for all threads at one
- * instant.  Then its *sweep* clears the lanes with the dead stamp, block by block.
- *
  * A writer holds the stripes of both buckets of its key, in each layer.  Under these stripes it
  *
  *    1  reads the epoch word
@@ -20,8 +17,8 @@
  *
  * tamis_advance() holds the lock `advancing`, and
  *
- *    5  replaces the epoch word
- *    6  takes each stripe at least once, and clears the dead lanes of its blocks under it
+ *    5  replaces the epoch word, which makes the oldest stamp dead for all threads at one instant
+ *    6  *sweeps*: takes each stripe at least once, and clears the dead lanes of its blocks under it
  *
  * tamis_advance() *jumps* to end d periods at once, from 2 to G (the past periods of the window):
  *
@@ -102,20 +99,19 @@
  * [D] Look-ups take no lock.  They begin again only if a period has ended, a layer was opened or
  *     has left, or an entry with the same version counter has been moved.
  *
- * [E] The rate.  A look-up compares all lanes of two buckets in each layer (geometry.c).  Dead
- *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
+ * [E] The rate.  A look-up compares all lanes of two buckets in each layer (geometry.c).
  *
  * Layers.  New keys go to the newest layer.  An add of a key whose entry is in an older layer
  *
  *     - renews the entry there, in a window of the cuckoo kind: [H] in remove.c
  *     - writes the key to the newest layer, too, in a window of the Bloom kind.  The older entry
- *       dies with its own stamp, so a closed layer is empty G + 1 periods later.  (The older entry
- *       cannot be cleared at once, as another key may match it, too.)  If the newest layer has no
- *       room and no other can be opened, the add renews the older entry.
+ *       dies with its own stamp, so a closed layer is empty G + 1 periods later.  (Another key may
+ *       match the older entry, too, so it stays.)  If the newest layer has no room and no other can
+ *       be opened, the add renews the older entry.
  *
  * When a search for room fails, the add opens the next layer, which has twice the size.  For this,
  * it holds the lock `opening` and no stripe.  When far fewer keys are present than the newest layer
- * was made for, tamis_advance() opens a smaller layer, which becomes the newest (layers.c).
+ * was made for, tamis_advance() opens a smaller layer (layers.c).
  *
  *     A layer is closed when another one is opened.  The closed layer leaves the list when a sweep
  *     that began after the closing finds the layer empty.  The result of such a sweep is final:
@@ -146,20 +142,17 @@
  *        word that it reads under the stripe has the same layers (has_layers() in pair.h,
  *        move_locked() in evict.c).  So the layer was in the list at this read.  If the layer
  *        leaves later, the thread that retires it first waits for the stripe.
- *     4. While it holds `advancing`, or for the newest layer `opening`: the layer cannot leave
- *        then.
+ *     4. While it holds `advancing` or, for the newest layer, `opening`.
  *
- *     A writer that waits for stripes is in no read section, as a read section never waits.  The
- *     field `changes` of the epoch word shows whether the layers are still the same.  Counts of
- *     copies are read and released like their layer.
+ *     A writer that waits for stripes is in no read section, as a read section never waits.  Counts
+ *     of copies are read and released like their layer.
  *
  * [N] Names of layers.  A layer's *number*, of 64 bits, counts the changes of the list up to the
  *     change that opened the layer.  No other layer ever has this number.  Saves and unions
  *     name a layer by its number.  The name of the frozen segment has the layer's *index*, which is
- *     unique in the list.  While a segment is frozen, `advancing` is held, so no layer leaves.
+ *     unique in the list: no layer leaves while a segment is frozen.
  *
- * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.  A cuckoo filter that
- * processes share is a stamped table, too: counted.h.
+ * A cuckoo filter that processes share is a stamped table, too: counted.h.
  */
 #ifndef TAMIS_LIB_WINDOW_TABLE_H
 #define TAMIS_LIB_WINDOW_TABLE_H
@@ -213,7 +206,7 @@ struct window_later_layer {
   struct window_layer layer;
 };
 
-/* The bytes that a later layer takes in addition to its words.  The planes follow the struct. */
+/* The bytes that a later layer takes in addition to its words. */
 static inline uint64_t window_layer_bytes(bool copies)
 {
   return sizeof(struct window_later_layer) +
@@ -313,7 +306,7 @@ static inline bool window_counts_copies(const struct window *w)
   return w->first.planes;
 }
 
-/* The bytes of a layer that is not the first, without those of its counts. */
+/* The bytes of a later layer, without those of its counts. */
 static inline uint64_t window_layer_takes(const struct window *w, const struct window_geometry *g)
 {
   return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
@@ -420,8 +413,7 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-/* Gives the process a name, if it has none after a fork.  A call must do this before it takes any
- * lock.
+/* Gives the process a name, which it needs to take locks, if it has none after a fork.
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
@@ -433,7 +425,7 @@ static inline int window_join(struct window *w)
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
 /* After a power failure: clears the lanes without a live stamp, and mends all stripes.  No other
- * process may use the window, so locks that are still held have dead owners. */
+ * process may use the window. */
 void tamis__window_mend_all(struct window *w);
 
 static inline void window_lock(const struct window *w, struct window_stripe *stripe)

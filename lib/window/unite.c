@@ -38,27 +38,29 @@
 #include "window/pair.h"
 #include "window/save.h"
 
-struct united {
-  struct pair pair; /* the pair in `into` */
-  uint64_t number;  /* number of the pair's layer */
-  unsigned age;
-  uint64_t copies;
-  bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
+struct both {
+  struct window *into, *from;
+  struct window_layer *layer;        /* the layer of `into`, which may leave during the union */
+  struct window_copied_layer to, of; /* `to`: the layer of `into`; `of`: that of `from` */
+  uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
+  struct lane_counts counts;
+  bool checkpoint;  /* `from` is an earlier state of `into`: [W] in counted.h */
+  uint64_t missing; /* the number of entries that `into` lacks */
+  bool too_many;    /* a key would have too many copies for a counted table */
 };
 
-/* In a counted table: adds the copies to the entry in lane *at, unless `from` is a checkpoint. */
-static int unite_counted_locked(const struct window *w, const struct united *u,
-                                const struct found *at)
-{
-  return u->checkpoint ? TAMIS_OK
-                       : tamis__counted_add_locked(w, &u->pair, at, (unsigned) u->copies);
-}
+/* An entry of `from`, with its pair in the layer of `into`. */
+struct united {
+  struct pair pair;
+  unsigned age;
+  uint64_t copies;
+};
 
-/* Adds an entry to its pair in the newest layer, which the epoch word `before` named.  The caller
- * must hold the pair's stripes. */
-static int unite_locked(struct window *w, const struct united *u, uint64_t before)
+/* Adds an entry to its pair.  The epoch word `before` named the pair's layer as the newest. */
+static int unite_locked(const struct both *b, const struct united *u, uint64_t before)
 {
-  const struct window_layer *layer = u->pair.layer;
+  struct window *w = b->into;
+  const struct window_layer *layer = b->layer;
   uint64_t epoch = epoch_read(&w->state->epoch);
   HOOK(window_epoch_read_locked);
   if (!epoch_has_same_layers(before, epoch))
@@ -68,7 +70,8 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
   const bool live = home.live;
   unsigned age = u->age;
   if (live && window_is_counted(w))
-    return unite_counted_locked(w, u, &at);
+    return b->checkpoint ? TAMIS_OK
+                         : tamis__counted_add_locked(w, &u->pair, &at, (unsigned) u->copies);
   if (live) {
     unsigned other = epoch_age(epoch, window_stamp_of(&layer->geometry.shape, at.entry), w->stamps);
     age = other < age ? other : age;
@@ -97,13 +100,14 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
 }
 
 /* Tries once to add an entry.  Returns TAMIS_EFULL also if the pair's layer has been closed. */
-static int try_to_unite(struct window *w, const struct united *u, uint64_t epoch)
+static int try_to_unite(const struct both *b, const struct united *u, uint64_t epoch)
 {
+  const struct window *w = b->into;
   struct window_stripe *stripe[2];
   unsigned n = 0;
   struct window_reader reader = window_enter(epoch);
   struct window_layer *newest = window_newest(w, epoch);
-  if (newest == u->pair.layer && window_number(newest) == u->number)
+  if (newest == b->layer && window_number(newest) == b->to.number)
     n = sort_stripes(stripe, window_stripe(w, newest, u->pair.place.lower),
                      window_stripe(w, newest, u->pair.place.upper));
   window_leave(reader);
@@ -111,40 +115,29 @@ static int try_to_unite(struct window *w, const struct united *u, uint64_t epoch
     return TAMIS_EFULL;
   HOOK(window_stripes_wanted);
   lock_stripes(w, stripe, n);
-  int result = unite_locked(w, u, epoch);
+  int result = unite_locked(b, u, epoch);
   unlock_stripes(w, stripe, n);
   return result;
 }
 
-static int unite_entry(struct window *w, const struct united *u)
+static int unite(struct both *b, const struct united *u)
 {
   for (;;) {
-    const uint64_t epoch = epoch_read(&w->state->epoch);
-    int moved = TAMIS_OK, result = try_to_unite(w, u, epoch);
+    const uint64_t epoch = epoch_read(&b->into->state->epoch);
+    int moved = TAMIS_OK, result = try_to_unite(b, u, epoch);
     if (result == NO_ROOM)
-      moved = tamis__window_evict(w, u->pair.layer, &u->pair.place, epoch, true);
+      moved = tamis__window_evict(b->into, b->layer, &u->pair.place, epoch, true);
     if (moved != TAMIS_OK)
       result = moved == TAMIS_ABSENT ? TAMIS_EFULL : moved;
-    if (result == TAMIS_OK || (result < 0 && !tamis__backlog_drain(&w->backlog, true)))
+    if (result == TAMIS_OK || (result < 0 && !tamis__backlog_drain(&b->into->backlog, true)))
       return result; /* all other results lead to another attempt */
   }
 }
 
-struct both {
-  struct window *into, *from;
-  struct window_layer *layer;        /* the layer of `into`, which may leave during the union */
-  struct window_copied_layer to, of; /* `to`: the layer of `into`; `of`: that of `from` */
-  uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
-  struct lane_counts counts;
-  bool checkpoint;  /* see struct united */
-  uint64_t missing; /* the number of entries that `into` lacks */
-  bool too_many;    /* a key would have too many copies for a counted table */
-};
-
 static struct united united_of(const struct both *b, const struct lane_place *at, uint64_t epoch)
 {
   const struct window_geometry *g = &b->of.geometry;
-  struct united u = {.copies = 1, .number = b->to.number, .checkpoint = b->checkpoint};
+  struct united u = {.copies = 1};
   u.pair.layer = b->layer;
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
   u.pair.place = (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
@@ -169,11 +162,6 @@ static int count_missing(struct both *b, const struct united *u)
   window_leave(reader);
   b->missing += !live;
   return TAMIS_OK;
-}
-
-static int unite(struct both *b, const struct united *u)
-{
-  return unite_entry(b->into, u);
 }
 
 /* Whether the entry's stamp is that of a remembered period: another process may have written any
