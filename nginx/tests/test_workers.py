@@ -145,14 +145,6 @@ def send_under(nginx, *disturbances, hidden=0):
     return load
 
 
-def test_each_disturbance(context):
-    for what in "killed", "reload", "upgrade":
-        nginx = context.start(FILTER, ANSWER)
-        step = kill_one(nginx) if what == "killed" else getattr(nginx, what)
-        send_under(nginx, Disturbance(step, pause={"killed": 0.05, "reload": 0.1, "upgrade": 0.5}[what]))
-        context.end()
-
-
 def test_all_at_once(context):
     nginx = context.start(FILTER, ANSWER)
     send_under(nginx, Disturbance(nginx.reload, nginx.upgrade, pause=0.2), Disturbance(kill_one(nginx), pause=0.07))
