@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -122,6 +123,11 @@ static unsigned parse_whole(const char *option, const char *text, unsigned least
   if (length == 0 || text[length] != '\0' || value < least || value > most)
     usage_error("%s: '%s' is not a number from %u to %u", option, text, least, most);
   return (unsigned) value;
+}
+
+unsigned parse_field(const char *option, const char *text)
+{
+  return parse_whole(option, text, 1, UINT_MAX);
 }
 
 unsigned parse_window(const char *option, const char *text)

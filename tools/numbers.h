@@ -27,6 +27,9 @@ uint64_t parse_seed(const char *option, const char *text);
 /* A number of seconds from 0 to 10^9. */
 double parse_seconds(const char *option, const char *text);
 
+/* A number of a field, from 1 on. */
+unsigned parse_field(const char *option, const char *text);
+
 /* A number of periods from 1 to MAX_WINDOW. */
 unsigned parse_window(const char *option, const char *text);
 

@@ -143,7 +143,7 @@ static error_t parse_keys(int key, char *argument, struct argp_state *state)
   switch (key) {
   case 'f':
     set_mode(rule, KEY_FIELD);
-    rule->field = parse_capacity("--field", argument);
+    rule->field = parse_field("--field", argument);
     return 0;
   case 'd':
     set_delimiter(rule, argument);

@@ -205,6 +205,6 @@ usage "--delimiter: '' is not one byte" dedup -f1 -d '' counts
 usage "one of --field and --regex" common -f1 -e x a b
 usage "one of --field and --regex" query -f1 -f2 known.tamis
 usage "--regex: " build -e '(' counts -o none
-usage "--field: " dedup -f0 counts
+usage "--field: '0' is not a number from 1 to" dedup -f0 counts
 
 finish
