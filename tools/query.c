@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { KEY_CHECK = 0x200 };
 
@@ -149,6 +151,19 @@ static void check_standard_input(const struct query_options *options)
       usage_error("only one of LIST and FILE can be standard input");
 }
 
+/* LIST is not replaced by lines, and lines are not appended to it. */
+static bool check_output(const char *list, const char *output)
+{
+  struct stat status;
+  const bool standard = strcmp(list, "-") == 0;
+  struct input input = {.path = standard ? NULL : list};
+  if ((standard ? fstat(STDIN_FILENO, &status) : stat(list, &status)) != 0)
+    return true; /* which is an error later */
+  input.device = status.st_dev;
+  input.inode = status.st_ino;
+  return output_check(output, &(struct inputs){&input, 1});
+}
+
 int query_main(int argc, char **argv)
 {
   struct query_options options = {.shared = SHARED_OPTIONS_INIT};
@@ -159,7 +174,8 @@ int query_main(int argc, char **argv)
 
   struct inputs inputs;
   if (inputs_check(&inputs, options.shared.files + 1, options.shared.file_count - 1) &&
-      output_check(options.shared.output, &inputs))
+      output_check(options.shared.output, &inputs) &&
+      check_output(options.shared.files[0], options.shared.output))
     found = run(&options, &inputs);
   inputs_free(&inputs);
   int status = finish();

@@ -31,12 +31,25 @@ static bool cannot_lock(const struct state *state, int error)
   return false;
 }
 
-static bool lock(struct state *state)
+/* The lock is an empty file, whose name is removed at the end: not one of the user's. */
+static bool may_lock(struct state *state, const struct inputs *inputs, const char *output)
 {
+  struct stat status;
   if (asprintf(&state->lock_path, "%s.lock", state->place.path) < 0) {
     state->lock_path = NULL;
     return cannot_lock(state, ENOMEM);
   }
+  const struct replacement place = {.path = state->lock_path};
+  const struct stat *found = stat(state->lock_path, &status) == 0 ? &status : NULL;
+  if ((found == NULL || (S_ISREG(status.st_mode) && status.st_size == 0)) &&
+      !output_or_input_is(&place, found, inputs, output))
+    return true;
+  fail("'%s' is needed as the lock of '%s', and is another file", state->lock_path, state->path);
+  return false;
+}
+
+static bool lock(struct state *state)
+{
   for (;;) {
     int fd = (int) TEMP_FAILURE_RETRY(open(
         state->lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, MODE_OF_FILTERS));
@@ -86,7 +99,7 @@ bool state_open(struct state *state, const char *path, const struct inputs *inpu
     fail("'%s' is the state, and input or output at once", path);
     return false;
   }
-  if (!lock(state))
+  if (!may_lock(state, inputs, output) || !lock(state))
     return false;
   state->exists = stat(path, &status) == 0; /* another run may have saved it before the lock */
   return true;

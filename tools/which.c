@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct which_options {
   struct shared_options shared;
@@ -196,6 +197,14 @@ static void print_line(const struct search *search, const char *path, const char
   putchar('\n');
 }
 
+/* Lines that are found in the file would be appended to it, and found again. */
+static bool is_output(const struct unpacked *u)
+{
+  struct stat file, output;
+  return fstat(u->fd, &file) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
+         S_ISREG(output.st_mode) && is_same_file(&file, &output);
+}
+
 /* Returns how many lines were found; with --files-with-matches at most one. */
 static uint64_t search_file(const struct search *search, const char *path)
 {
@@ -205,6 +214,11 @@ static uint64_t search_file(const struct search *search, const char *path)
   size_t length;
   if (!unpacked_open(&u, path, search->tar))
     return 0;
+  if (prints && is_output(&u)) {
+    fail("'%s' is input and output at once: write to another file", path);
+    unpacked_close(&u, false);
+    return 0;
+  }
   char *line = NULL;
   search->finder->failed = false;
   bool enough = false; /* the first line of a list was found, or nobody reads the output */

@@ -120,6 +120,13 @@ check "fields are found" output_is "$(printf '1.txt:two words\n1.txt:\ttab and  
 try "a field of another number is not" ends_by 1 : grep fields one
 run index -o alone 1.txt
 try "lines of a single file have no name before them" output_is one : grep alone one
+seq 3000 | sed 's/.*/one/' >grown.txt
+run index -o grown.index grown.txt
+cp grown.txt before
+(ulimit -f 100; exec "$tamis" grep grown.index one) >>grown.txt 2>err
+status=$?
+check "lines are not appended to their own file" one_line 2 "'grown.txt' is input and output at once"
+check "... which stays as it was" cmp grown.txt before
 printf 'a\0b\nc\0d\n' >zeros.txt
 run index --regex '[a-d]' -o zeros zeros.txt
 try "bytes of 0 are bytes" cmp -s out <(printf 'c\0d\n') : grep zeros d
@@ -305,7 +312,7 @@ try "a wrong expression" one_line 2 "--regex" : index --regex '(' -o none 1.txt
 try "another expression" one_line 2 "was made with another --field or --regex" : index --regex x -o ids
 try "another rate" one_line 2 "was made with --fpp 0.0001" : index --fpp 0.5 -o ids
 try "two rules" one_line 2 "one of --field and --regex" : index --field 1 --regex x -o none 1.txt
-try "field 0" one_line 2 "--field" : index --field 0 -o none 1.txt
+try "field 0" one_line 2 "--field: '0' is not a number from 1 to" : index --field 0 -o none 1.txt
 try "a file that is not there" one_line 1 "cannot open 'none'" : index -o some none 1.txt
 try "the others are in the index" output_is one : grep some one
 mkfifo fifo

@@ -118,6 +118,11 @@ check "a file that is there keeps its mode" mode_is appended 644
 chmod 640 list.tamis
 try "... also of a union" mode_is list.tamis 660 : merge -o list.tamis list.tamis list.tamis --mode 0660
 try "output to an input is refused" one_line 1 "input and output at once" : build -o paths paths
+cp list.tamis kept && ln list.tamis same
+try "... also of query to LIST" one_line 2 "'list.tamis' is input and output at once" : query list.tamis -o list.tamis paths
+try "... which is standard input" one_line 2 "'list.tamis' is input and output at once" : \
+  query - -o list.tamis paths <same
+check "... and stays as it was" cmp list.tamis kept
 "$tamis" build $exact -o /dev/stdout paths | "$tamis" query - b >out 2>err
 status=$?
 check "build to a pipe" same_as expected.in

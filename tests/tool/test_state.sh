@@ -93,6 +93,20 @@ done
 no_state
 try "the output would be the new state" one_line 1 "'state' is the state, and input or output" : \
   dedup --state state -o ./state paths
+for output in "-o state.lock paths" "state.lock -o result" "paths"; do
+  cp paths state.lock
+  # shellcheck disable=SC2086
+  try "another file of the lock's name: $output" one_line 1 "'state.lock' is needed as the lock of 'state'" : \
+    dedup --state state $output
+  check "... stays as it was" cmp paths state.lock
+  rm state.lock
+done
+try "the output would be the lock" one_line 1 "'state.lock' is needed" : dedup --state state -o state.lock paths
+"$tamis" dedup --state state paths >state.lock 2>err
+status=$?
+check "... by redirection" one_line 1 "'state.lock' is needed"
+check "... makes no state" test -e state.lock -a ! -e state
+rm state.lock
 try "a state in no folder" one_line 1 "cannot lock 'new/state'" : dedup --state new/state paths
 try "a device as state" one_line 1 "has to be a file" : dedup --state /dev/null paths
 mkdir folder
