@@ -20,7 +20,7 @@ enum {
 /* Returns the kind with a sliding window or without one, or NULL if there is no such kind. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* The kind that implements `kind` for shared filters without a window, or NULL. */
+/* Returns the kind that implements `kind` for shared filters without a window, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
 struct saved_reader;
@@ -59,7 +59,6 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
     hashes[i] = filter_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
 }
 
-/* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
 /* Begins a load: sets *out to NULL, copies those options that both the program and the library

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 3: the public functions that save and load filters with the user's functions.
- *
- * Each function disables cancellation, because the user's functions might be cancellation points.
  */
 #include "base/saved.h"
 

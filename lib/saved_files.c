@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 3: the public functions that save filters to files, and load or map saved files.
- *
- * Each function disables cancellation, because its system calls can be cancellation points.
  */
 #include "base/cancel.h"
 #include "base/file.h"

@@ -2,11 +2,9 @@
  *
  * Layer 3: the public functions on shared filters.
  *
- * The library writes a new file completely, then gives it the path as a name.  This fails if the
+ * The library writes a new file completely, then gives it the path as a name, which fails if the
  * path exists.  So only one of several processes creates the file, and no process sees an
  * unfinished file.  If a file exists but is empty, the library locks it and fills it in place.
- *
- * Each function disables cancellation, because its system calls can be cancellation points.
  */
 #include "base/shared_file.h"
 
@@ -19,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the program asks for. */
 struct wanted {
   const struct refusal *why;
   const char *path; /* the path of the file; NULL: the file of `fd` */
@@ -218,7 +215,6 @@ static int fill_file(const struct wanted *w, struct shared_file *file)
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
-/* Empties a file that no process has opened as a filter. */
 static void empty_again(struct shared_file *file)
 {
   int error = errno;
@@ -226,7 +222,7 @@ static void empty_again(struct shared_file *file)
   errno = error;
 }
 
-/* Other processes wait for the lock, then find the file filled. */
+/* Fills a new file in place.  Other processes wait for the lock, then find the file filled. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
   if (!is_new(file))

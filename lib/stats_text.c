@@ -2,11 +2,8 @@
  *
  * Layer 3: the figures of filters as text.
  *
- * The table `figures` has the names and the help texts of all figures.  A page for Prometheus lists
- * metric after metric, each with the samples of all filters, so the library first reads the figures
- * of all filters.
- *
- * Both public functions disable cancellation: the user's function might be a cancellation point.
+ * A page for Prometheus lists metric after metric, each with the samples of all filters, so the
+ * library first reads the figures of all filters.
  */
 #include "base/cancel.h"
 #include "base/memory.h"

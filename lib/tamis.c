@@ -5,7 +5,6 @@
  */
 #include "base/cancel.h"
 #include "base/filter.h"
-#include "base/random.h"
 #include "base/refusal.h"
 #include "base/saved.h"
 #include "bloom/bloom.h"
@@ -16,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -69,8 +69,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The size of tamis_options in the first version with this soname, in bytes.
-   * tamis_options_init() writes no more, as programs built with that version have no more. */
+  /* In bytes: tamis_options in the first version with this soname.  tamis_options_init() writes no
+   * more, as programs built with that version have no more. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -125,7 +125,7 @@ static const struct filter_kind *kind_for(const tamis_options *o)
   return tamis__find_kind(o->kind, o->window > 0);
 }
 
-/* The caller must have checked that o->kind exists. */
+/* o->kind must exist. */
 static int check_window(const struct refusal *why, const tamis_options *o)
 {
   if (o->window > MAX_WINDOW)
@@ -204,7 +204,7 @@ static int read_options(const struct refusal *why, const tamis_options *options,
 static int random_seed(const struct refusal *why, uint64_t *seed)
 {
   do
-    if (!random_bytes(seed, sizeof *seed))
+    if (getentropy(seed, sizeof *seed))
       return tamis__refuse(
           why, TAMIS_EUNSUPPORTED,
           "seed is 0, which asks for a random one, and getrandom(2) gives none; it "

@@ -7,22 +7,29 @@
  * include guards of the headers that it replaces.  So an #include of those has no effect, and the
  * layers above need no change.  A new function of those headers must be added here, or the build
  * fails.  Without threads, the compiler itself turns atomic accesses into plain ones.
- *
- * The layers above keep the steps that guard against other threads, as parts of the algorithm.  For
- * instance, an add to a cuckoo filter plans a path, then checks the plan.
  */
 #ifndef TAMIS_LIB_ALONE_LAYER1_H
 #define TAMIS_LIB_ALONE_LAYER1_H
 
-#include "alone/system.h"
 #include "base/compiler.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <tamis/tamis.h>
+
+#define sched_getcpu() 0 /* for core_counter.h */
+
+/* ---- cancel.h ---- */
+
+#define TAMIS_LIB_CANCEL_H
+
+#define cancellation_disable() 0
+#define cancellation_restore(before) ((void) (before))
+#define UNCANCELLED(call) (call)
 
 /* ---- owned.h ---- */
 
@@ -45,7 +52,6 @@ static inline void tamis__owner_begin_alone(struct owner *owner)
   *owner = (struct owner){.name = 1, .file = -1};
 }
 
-/* In this build processes cannot share a filter. */
 #define tamis__owner_begin(owner, file, forked) \
   ((void) (owner), (void) (file), (void) (forked), TAMIS_EUNSUPPORTED)
 #define tamis__owner_end(owner) ((void) (owner))

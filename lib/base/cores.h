@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the processor cores that the process may use, and the numbers of stripes and shards that
- * suit them.  The cores are those of the process's affinity mask, but at most as many as the CPU
- * quota of the process's control groups allows.
+ * suit them.  The cores are those of the affinity mask, but at most as many as the CPU quota of the
+ * process's control groups allows.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
@@ -21,9 +21,9 @@ static inline unsigned usual_stripes(void)
 
 enum { MIN_SHARDS = 2, MAX_SHARDS = 256, BYTES_PER_SHARD = 512 };
 
-/* Returns a number of shards for the counters of a filter of `bytes` bytes.  The machine suits 16
- * shards for each core, from 32 to 64 shards, or 2 for each core if these are more: threads that
- * wait also own shards, but each sum reads all shards.  The shards are a small part of the filter. */
+/* Returns a number of shards for the counters of a filter of `bytes` bytes: a small part of the
+ * filter, and at most 16 for each core, from 32 to 64 shards, or 2 for each core if these are more.
+ * (Threads that wait own shards, too, but each sum reads all shards.) */
 static inline unsigned usual_shards(uint64_t bytes)
 {
   unsigned n = tamis__power_of_two_per_core(16, 32, 64);

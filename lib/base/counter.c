@@ -16,7 +16,6 @@
  * released.  (If such a destructor makes the thread's first add, the index stays in use for ever.
  * All sums are right, but one more thread has to share shard 0.) */
 
-/* tamis__thread_index of a thread that must not get an index again: above all indices. */
 enum { NEVER = MAX_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
@@ -117,7 +116,6 @@ static unsigned acquire_index(void)
   return index;
 }
 
-/* If no index is free, the thread's next add tries again. */
 static void request_index(void)
 {
   make_key_once();

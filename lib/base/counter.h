@@ -44,7 +44,6 @@ extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */
 uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount);
 
-/* The second function sums two counters in one pass. */
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
 

@@ -5,7 +5,6 @@
 
 /* ---- filters of any kinds ---- */
 
-/* One key's hashes for the filters of a block, which are looked up together. */
 struct hashes {
   uint64_t of[EACH_BLOCK];
 };

@@ -121,7 +121,6 @@ struct filter_kind {
   int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
 };
 
-/* Properties of a filter that only few calls need. */
 struct filter_more {
   union {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */

@@ -34,11 +34,6 @@
  * Another search is worth while when it would probably find one of the lanes that have become free:
  * after one lane in a small segment, after several in a large one.  (A call whose key has a free
  * lane in one of its buckets needs no search, and ignores marks.)
- *
- *      31                           6 5          3 2       0
- *     ┌──────────────────────────────┬────────────┬─────────┐
- *     │ count of rooms               │ failures   │ state   │
- *     └──────────────────────────────┴────────────┴─────────┘
  */
 #ifndef TAMIS_LIB_FULLNESS_H
 #define TAMIS_LIB_FULLNESS_H
@@ -49,6 +44,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Bits 0 to 2: state.  Bits 3 to 5: failures.  Bits 6 to 31: the mark's count of rooms. */
 typedef _Atomic uint32_t fullness;
 
 /* The number of entries that have left since the mark was set.  Relaxed: it is only a hint. */
@@ -168,7 +164,6 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   fullness_reset(full);
 }
 
-/* Must be called after a search has found room. */
 static inline void fullness_found_room(fullness *full)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);
@@ -185,7 +180,7 @@ static inline bool fullness_has_no_path(const fullness *full)
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* True if the segment has this mark with this count.  Relaxed, as in fullness_has_no_path(). */
+/* Whether the segment has this mark with this count.  Relaxed, as in fullness_has_no_path(). */
 static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
   uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;

@@ -10,8 +10,9 @@
 #ifdef TAMIS_HOOKS
 #include <stdatomic.h>
 
-/* A test sets this before its threads start.  Each hook then calls it with the hook's name.  Weak:
- * each file that includes this header defines the variable, and the linker keeps one. */
+/* A test sets this variable before its threads start.  Each hook then calls the function with the
+ * hook's name.  Weak: each file that includes this header defines the variable, and the linker
+ * keeps one. */
 __attribute__((weak)) void (*_Atomic tamis__hook)(const char *name);
 
 static inline void hook(const char *name)

@@ -17,7 +17,6 @@ static int take_space(const struct live_file *new, const struct shared_file *fil
                      : tamis__shared_file_reserve(file, 0, new->reserved, NULL);
 }
 
-/* Writes the header and the blocks, with SAVED_UNFINISHED as the magic number. */
 static int write_unfinished(const struct live_file *new, const struct shared_file *file)
 {
   struct file_part to = {.file = file, .end = new->size};

@@ -3,7 +3,6 @@
 
 #include "base/cancel.h"
 #include "base/hook.h"
-#include "base/random.h"
 #include "base/shared_file.h"
 #include "base/stripe.h"
 #include "tamis/tamis.h"
@@ -46,7 +45,6 @@ static void drop_name(struct owner *owner)
   atomic_store_explicit(&owner->name, 0, memory_order_relaxed);
 }
 
-/* Runs on the only thread of the child. */
 static void after_fork_in_child(void)
 {
   int error = errno;
@@ -95,7 +93,7 @@ static int open_alive(struct owner *owner)
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
 {
   uint64_t name;
-  if (!random_bytes(&name, sizeof name))
+  if (getentropy(&name, sizeof name))
     return TAMIS_EIO;
   name = name_bit | (name & (name_bit - 1));
   int result = tamis__shared_file_claim(alive, name);

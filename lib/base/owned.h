@@ -13,9 +13,7 @@
  * the file can take a read lock on any byte.  The offset of such a byte cannot become a name.
  *
  * The child of a fork gets a name when it first needs one.  It must not keep its parent's kernel
- * lock, so a handler closes the parent's descriptor in the child.  (A child that clone(2) makes
- * directly keeps that descriptor.  Then a killed parent looks alive until the child ends, and a
- * killed child until the parent ends.)
+ * lock, so a handler closes the parent's descriptor in the child.
  *
  * A process claims its name under the lock of the file.  So if a process that holds this lock finds
  * that no other process has a name, it may change the whole file.

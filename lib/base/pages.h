@@ -23,7 +23,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* In bytes. */
 static const size_t pages_huge = (size_t) 2 << 20;
 
 static inline bool pages_hold(size_t size)

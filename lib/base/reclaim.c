@@ -121,7 +121,6 @@ static struct timespec in_nanoseconds(int64_t nanoseconds)
   return t;
 }
 
-/* The conditions use the monotonic clock. */
 static void init_conditions(void)
 {
   pthread_condattr_t monotonic;
@@ -284,7 +283,6 @@ static bool wait_for_registered_readers(void)
   return true;
 }
 
-/* Waits for a signal, at most so long.  Releases the lock meanwhile. */
 static int wait_for_signal_locked(int64_t nanoseconds)
 {
   struct timespec until = in_nanoseconds(nanoseconds);
@@ -330,9 +328,10 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.  To
- * wake the thread takes longer than all other steps of a segment's split.  So while requests come
- * often, only a caller in a hurry wakes the thread, and the thread looks for requests by itself. */
+/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.  The
+ * system call that wakes the thread takes longer than all other steps of a segment's split.  So
+ * while requests come often, only a caller in a hurry wakes the thread, which looks for requests by
+ * itself. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -483,8 +482,9 @@ void tamis__backlog_destroy(struct backlog *backlog)
 }
 
 /* A fork can come after any step of another thread, and the child continues with the lists as they
- * are.  After each step, no block is in two lists, and the compiler keeps the order of the steps.
- * (A block that the other thread had taken off a list is never released in the child.) */
+ * are.  After each step, no block is in two lists; this_order() makes the compiler keep the order
+ * of the steps.  (A block that the other thread had taken off a list is never released in the
+ * child.) */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);

@@ -23,7 +23,6 @@ int tamis__refuse(const struct refusal *why, int result, const char *format, ...
 /* tamis__refuse_capacity() finds the largest legal capacity by calls of the kind's `bytes_for`. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
-/* `lowest` is the kind's lowest rate, and `kind` is the kind's name in the text. */
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest);
 /* Returns TAMIS_EFULL if `bytes` exceeds max_bytes, TAMIS_EINVAL if `bytes` exceeds PTRDIFF_MAX (2

@@ -288,7 +288,6 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
  * a number that is no kind's type.  Invalidates the payload of the last block. */
 int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 
-/* Reads and checks the next block. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
 /* Memory for arrays, which follow one another in one block from the reader's allocator.  The block

@@ -18,7 +18,7 @@ void tamis__keep_loaded(void (*function)(void))
 }
 
 /* Relaxed: exit() might run while another thread unloads a plugin.  The flag only decides whether
- * the thread that unloads the plugin goes on waiting for the library's thread. */
+ * that thread goes on waiting for the library's thread. */
 static _Atomic bool exit_was_called;
 
 /* C++ ABI functions of the C library.  The handler `function` runs once: in exit(), before

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: arithmetic for eight keys of a batch at a time, by AVX-512.
+ * Layer 0: arithmetic for eight keys of a batch of look-ups at a time, by AVX-512.
  *
- * In a batch of look-ups most instructions compute: they mix hashes, find the positions of words,
- * and compare what the words hold.  This file computes with vectors of eight 64-bit numbers.
- *
- * No vector instruction reads memory that other threads may change.  The look-ups of a batch make
- * the same atomic loads in the same order as the portable code, so those loads' ORDER comments
- * hold.  Then one word of each of eight keys is put into a vector.
+ * No vector instruction reads memory that other threads may change.  A batch makes the same atomic
+ * loads in the same order as the portable code, so those loads' ORDER comments hold.  Then one word
+ * of each of eight keys is put into a vector.
  *
  * An instruction that gathers eight words would load "in any order" (Intel, Software Developer's
  * Manual, volume 2, VPGATHERQQ).  If a batch looked one key up twice while another thread adds the
  * key, the first look-up could find the key and the second miss it.  Nor are gathers faster
  * (docs/reference/performance.md).
- *
- * Only x86-64 has this code, and tests that replay schedules or use sanitizers lack it:
- * vectors_usable() is false there, and TAMIS_VECTORS is not defined.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H
@@ -73,7 +67,6 @@ VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 
 /* ---- arithmetic ---- */
 
-/* The upper half of the product of each lane of a and b. */
 VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
 {
   const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);

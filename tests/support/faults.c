@@ -52,7 +52,7 @@ void *__real_calloc(size_t n, size_t size);
 int __real_posix_memalign(void **out, size_t alignment, size_t size);
 void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void *start, size_t size);
-ssize_t __real_getrandom(void *buffer, size_t size, unsigned flags);
+int __real_getentropy(void *buffer, size_t size);
 
 static struct block **find_block(const void *address)
 {
@@ -196,22 +196,15 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
   return __real_pthread_create(thread, attributes, start, argument);
 }
 
-/* Interrupted first, to be asked again; or not to be had at all, or only a part of it. */
-ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags)
+/* A failure may leave a part of the bytes. */
+int __wrap_getentropy(void *buffer, size_t size)
 {
-  static _Thread_local bool interrupted = false;
-  errno = EINTR;
-  interrupted = !interrupted;
-  if (interrupted)
-    return -1;
   if (!refuse(SYSTEM))
-    return __real_getrandom(buffer, size, flags);
+    return __real_getentropy(buffer, size);
+  memset(buffer, 1, size / 2);
   errno = ENOSYS;
   atomic_fetch_add(&faults.random_failures, 1);
-  if (faults.pattern != ONCE)
-    return -1;
-  memset(buffer, 1, size / 2);
-  return (ssize_t) size / 2;
+  return -1;
 }
 
 _Atomic uint64_t pauses;

@@ -18,7 +18,6 @@
 #include "wrapped_files.h"
 
 #include <sys/mount.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -60,7 +59,7 @@ WRAP(ssize_t, pread, (int fd, void *data, size_t size, off_t at), (fd, data, siz
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
 WRAP(ssize_t, read, (int fd, void *data, size_t size), (fd, data, size))
 WRAP(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size))
-WRAP(ssize_t, getrandom, (void *data, size_t size, unsigned flags), (data, size, flags))
+WRAP(int, getentropy, (void *data, size_t size), (data, size))
 WRAP(int, openat, (int at, const char *path, int flags, mode_t mode), (at, path, flags, mode))
 WRAP(int, fstat, (int fd, struct stat *out), (fd, out))
 WRAP(int, stat, (const char *path, struct stat *out), (path, out))
