@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tamis.scrapy.DupeFilter without a crawl; tests/servers/crawl.py has crawls."""
 import logging
+import resource
 import sqlite3
 
 import pytest
@@ -11,6 +12,7 @@ from scrapy import signals  # noqa: E402
 from scrapy.dupefilters import RFPDupeFilter  # noqa: E402
 from scrapy.utils.test import get_crawler  # noqa: E402
 from tamis.scrapy import DupeFilter  # noqa: E402
+from twisted.internet import defer, threads  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -123,3 +125,20 @@ def test_one_crawl_at_a_time(crawler, tmp_path):
         DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path)))
     first._pending.abandon()
     assert sqlite3.connect(tmp_path / "requests.pending").execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def test_a_disk_that_is_full_at_a_commit(crawler, tmp_path, monkeypatch):
+    """The commit undoes the request that the first one has yielded, so that one must stay in the list."""
+    monkeypatch.setattr(threads, "deferToThread", defer.maybeDeferred)
+    f = DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path), DUPEFILTER_CAPACITY=100))
+    f.open()
+    first, limits = scrapy.Request("http://a/"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    f.request_seen(first)
+    f.save_soon()
+    f.request_seen(scrapy.Request("http://a/next", body=b"x" * 10**5))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    f.save_soon()
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    f._change("done", f.request_fingerprint(first))
+    assert f._pending is None
+    assert sqlite3.connect(tmp_path / "requests.pending").execute("SELECT count(*) FROM pending").fetchone() == (1,)

@@ -280,8 +280,8 @@ class DupeFilter(RFPDupeFilter):
         return self._saving
 
     def _commit(self):
+        self._change("commit")  # which undoes all changes if it fails
         if self._pending is not None:
-            self._pending.commit()
             os.replace(self._new_path, self._path)
             self._count()
 
