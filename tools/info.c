@@ -4,6 +4,7 @@
  */
 #include "clock.h"
 #include "commands.h"
+#include "json.h"
 #include "machine.h"
 #include "options.h"
 #include "report.h"
@@ -247,15 +248,11 @@ static void print_string(const char *text)
   putchar('"');
 }
 
-/* With as few digits as give the same number again. */
 static void print_number(const char *name, double value)
 {
   char text[FIGURE_BYTES] = "null"; /* JSON has no infinity */
-  for (int digits = 15; digits <= 17 && isfinite(value); digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (strtod(text, NULL) == value)
-      break;
-  }
+  if (isfinite(value))
+    json_write_real(text, sizeof text, value);
   printf(", \"%s\": %s", name, text);
 }
 

@@ -16,6 +16,15 @@ bool json_is_pointer(const char *pointer)
   return true;
 }
 
+int json_write_real(char *text, size_t size, double value)
+{
+  int digits = 15, length;
+  do
+    length = snprintf(text, size, "%.*g", digits++, value);
+  while (digits <= 17 && strtod(text, NULL) != value);
+  return length;
+}
+
 #ifndef HAVE_JANSSON
 bool json_possible(void)
 {
@@ -75,15 +84,57 @@ static bool give(const json_t *value, json_taker take, void *context)
     return false;
   int length = json_is_integer(value)
                    ? snprintf(number, sizeof number, "%jd", (intmax_t) json_integer_value(value))
-                   : snprintf(number, sizeof number, "%.17g", json_real_value(value));
+                   : json_write_real(number, sizeof number, json_real_value(value));
   return take(context, number, (size_t) length);
+}
+
+/* Where the character, the escape or the number at `at` ends. */
+static const char *end_of(const char *at, bool in_string)
+{
+  if (in_string && *at == '\\')
+    return at + 2;
+  size_t number =
+      in_string || strchr("-0123456789", *at) == NULL ? 0 : strspn(at, "-0123456789+.eE");
+  return at + (number > 0 ? number : 1);
+}
+
+/* A copy in which integers of so many digits that jansson may refuse them are strings. */
+static char *with_strings(const char *line, size_t *length)
+{
+  enum { LARGE = 19 };
+  bool in_string = false;
+  const char *end = line + *length, *behind;
+  char *copy = malloc(*length + *length / LARGE * 2 + 1), *to = copy;
+  for (const char *at = line; copy != NULL && at < end; at = behind) {
+    behind = end_of(at, in_string);
+    behind = behind < end ? behind : end;
+    in_string ^= *at == '"';
+    const char *first = at + (*at == '-');
+    bool large =
+        behind - first >= LARGE && *first != '0' && first + strspn(first, "0123456789") == behind;
+    to = mempcpy(to, "\"", large);
+    to = mempcpy(to, at, (size_t) (behind - at));
+    to = mempcpy(to, "\"", large);
+  }
+  *length = (size_t) (to - copy);
+  return copy;
+}
+
+static json_t *load(const char *line, size_t length)
+{
+  const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
+  json_t *root = json_loadb(line, length, flags, NULL);
+  char *copy = root == NULL ? with_strings(line, &length) : NULL;
+  if (copy != NULL)
+    root = json_loadb(copy, length, flags, NULL);
+  free(copy);
+  return root;
 }
 
 bool json_find(const char *pointer, const char *line, size_t length, json_taker take, void *context)
 {
   char *token = malloc(strlen(pointer) + 1);
-  json_t *root =
-      token == NULL ? NULL : json_loadb(line, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+  json_t *root = token == NULL ? NULL : load(line, length);
   bool taken = root != NULL && give(follow(root, pointer, token), take, context);
   json_decref(root);
   free(token);

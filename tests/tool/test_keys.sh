@@ -105,7 +105,7 @@ import random
 draw = random.Random(3)
 POINTERS = {"url": "/url", "number": "/n", "deep": "/user/ids/1", "escaped": "/a~1b/~0", "whole": "", "zero": "/user/ids/01"}
 TEXTS = ["a", "b", "caf\u00e9", "\U0001f600", 'quo"te', "back\\slash", "nul\0", "", "1", "true", "12345678901234567"]
-NUMBERS = [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, 12345678901234567, 0.5, 1e300, True, False, None, "1", [1], {"x": 1}]
+NUMBERS = [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -2**64, 10**40, 12345678901234567, 0.5, 0.1, 0.1 + 0.2, 1 / 3, 1e300, True, False, None, "1", [1], {"x": 1}]
 
 
 def line():
@@ -132,7 +132,7 @@ def text(line, pointer):
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return None if value == float("inf") else "%.17g" % value
+        return next((text for n in (15, 16, 17) if float(text := "%.*g" % (n, value)) == value != float("inf")), None)
     return str(value) if isinstance(value, (str, int)) else None
 
 
@@ -162,6 +162,10 @@ END
   check "index: a value" index_finds x1 1.json --json /id --ignore-case 1.json
   printf '{"id": "\\u0062/1"}\n{"id": "b\\/1"}\n{"id": "c"}\n' >1.json
   check "index: a value with escapes" index_finds b/1 1.json --json /id 1.json
+  printf '{"id": 0.10, "n": 18446744073709551616, "t": "\\"-9"}\n{"id": 18446744073709551616}\n' >numbers.json
+  run index --json /id -o numbers.index numbers.json
+  try "grep: a fraction, and an integer of more than 64 bits" same_as numbers.json : \
+    grep numbers.index 0.1 18446744073709551616
   try "grep: both ways to write a value" same_as <(sed -n '1,2s/^/1.json:/p' 1.json) : grep last.index b/1
   usage "--json: 'url' is no JSON pointer" dedup --json url further
   usage "--json: '/~2' is no JSON pointer" dedup --json /~2 further
