@@ -11,7 +11,8 @@ enum {
   MAX_BITS = SMALL(21, 2),    /* bits of the widest code; a count with more bits is an exception */
   FEWEST_SLOTS = SMALL(8, 1), /* at least this many exceptions can be added to a new block */
   SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in 32 has a count, all counts are exceptions */
-  /* The largest block that encode_anywhere() copies to the stack, to encode it in place. */
+  /* The largest block that encode_anywhere() copies to the stack, to encode it in place.  (A block
+   * is no larger if all counts are below 2^7.) */
   MOST_COPIED = SMALL(2048, 64)
 };
 
@@ -130,13 +131,6 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
     }
 }
 
-/* Whether a block can be encoded in place.  If the counts come from the block itself, it is first
- * copied to the stack, so it must be small.  (It is small if all counts are below 2^7.) */
-static bool can_stay(const struct count_block *b, const struct counts_source *from)
-{
-  return from->block != b || b->bytes <= MOST_COPIED;
-}
-
 /* Encodes a block, perhaps from its own counts. */
 static NEVER_INLINE void encode_anywhere(struct count_block *b, size_t positions,
                                          const struct frame *frame,
@@ -173,7 +167,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   }
   size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
   size_t bytes = frame_bytes(positions, &frame, spare);
-  bool fits = old && least <= old->bytes && can_stay(old, from);
+  bool fits = old && least <= old->bytes && (from->block != old || old->bytes <= MOST_COPIED);
   if (!fits || bytes > old->bytes || bytes < (size_t) old->bytes * 15 / 16) {
     struct count_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
@@ -192,12 +186,6 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   d->block[block] = new;
   d->live = live;
   return true;
-}
-
-/* Whether exceptions are so few that room for more costs less than wider codes would. */
-static bool has_few_exceptions(const struct count_block *b, size_t positions)
-{
-  return b->exceptions < positions / SPARSE_PART;
 }
 
 /* Moves a block's codes and exceptions to a larger block.  Returns false if memory was refused. */
@@ -289,9 +277,9 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
   if (!b || !has_room(b, positions, i, to)) {
     if (b && b->refused && to > from && memory->fits && !memory->fits(memory->context, b->refused))
       return false;
-    if (to >> count_bits(b && b->wide) || (b && !has_few_exceptions(b, positions)))
+    if (to >> count_bits(b && b->wide) || (b && b->exceptions >= positions / SPARSE_PART))
       return encode_anew(d, memory, block, i, to, true);
-    if (!extend(d, memory, block))
+    if (!extend(d, memory, block)) /* room for a few more exceptions costs less than wider codes */
       return false;
     b = d->block[block];
   }

@@ -28,7 +28,7 @@ enum {
   IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 
-static const uint64_t saved_most_copies = UINT64_C(1) << 53; /* all counts are below */
+static const uint64_t saved_most_copies = UINT64_C(1) << 53; /* above all counts */
 
 /* A union is refused if the two filters together have this many copies or more.  So even with other
  * unions and adds at the same time, no count reaches saved_most_copies. */
