@@ -13,19 +13,18 @@ consumer handles such a message.
 """
 import argparse
 import array
-import json
+import collections
+import multiprocessing
 import os
 import pathlib
 import random
-import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
 import server as servers  # noqa: E402
 from cluster import NODE_TIMEOUT_MS, Cluster, ClusterClient, slot_of  # noqa: E402
-from loopback import SKIPPED, end_with_parent, supervised  # noqa: E402
+from loopback import SKIPPED, supervised  # noqa: E402
 from server import ReplyError  # noqa: E402
 
 SHARDS = 48
@@ -65,8 +64,8 @@ def deliveries(consumer, consumers, block):
 
 
 class Consumer:
-    def __init__(self, number, consumers, ports, folder):
-        self.number, self.consumers, self.folder = number, consumers, folder
+    def __init__(self, number, consumers, ports):
+        self.number, self.consumers = number, consumers
         self.client = ClusterClient(ports)
         self.handled = array.array("Q")  # messages, once for each time
         self.acknowledged = array.array("Q")
@@ -102,9 +101,10 @@ class Consumer:
             waiting = again
         self.stall = max(self.stall, time.monotonic() - begin)
 
-    def run(self):
+    def run(self, ends):
+        """Consumes until the end.  Returns what it handled, what was acknowledged, and figures."""
         block = 0
-        while not (self.folder / "stop").exists():
+        while not ends.is_set():
             mine = deliveries(self.number, self.consumers, block)
             for start in range(0, len(mine), BATCH):
                 self.take(mine[start : start + BATCH])
@@ -118,13 +118,14 @@ class Consumer:
                 if self.client.passing(reply):  # nobody knows what it said, or it was not carried out
                     reply = 1 - self.client("BF.EXISTS", *add[1:])
                 repeated += reply != 0
-        for name in ("handled", "acknowledged"):
-            with open(self.folder / f"{name}.{self.number}", "wb") as file:
-                getattr(self, name).tofile(file)
         figures = {name: getattr(self, name) for name in ("read", "dropped", "retried", "unsure", "stall")}
         figures.update(blocks=block, redelivered=len(again), repeated=repeated, moved=self.client.moved,
                        asked=self.client.asked, broken=self.client.broken)
-        (self.folder / f"figures.{self.number}").write_text(json.dumps(figures))
+        return self.handled, self.acknowledged, figures
+
+
+def consume(number, consumers, ports, ends, results):
+    results.put((number, *Consumer(number, consumers, ports).run(ends)))
 
 
 # ---- what happens to the cluster meanwhile ----
@@ -170,44 +171,29 @@ def demo(kind, module, seconds, consumers):
     client = ClusterClient([node.port for node in cluster.nodes])
     for i in range(SHARDS):
         client("BF.RESERVE", f"seen:{{{i}}}", RATE, CAPACITY)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="consumers.", dir=cluster.nodes[0].folder.parent))
-    processes = [subprocess.Popen(
-        [sys.executable, os.path.abspath(__file__), "--consumer", str(number), str(consumers), str(folder),
-         *[str(node.port) for node in cluster.nodes]], preexec_fn=end_with_parent)
-        for number in range(consumers)]
+    ends, results = multiprocessing.Event(), multiprocessing.Queue()
+    processes = [multiprocessing.Process(target=consume, args=(number, consumers, client.ports, ends, results), daemon=True)
+                 for number in range(consumers)]
     start = time.monotonic()
-    try:
-        disturbed = disturb(cluster, seconds)
-        cluster.wait()
-        (folder / "stop").touch()
-        for process in processes:
-            if process.wait(240):
-                raise AssertionError("a consumer failed")
-    finally:
-        for process in processes:
-            process.kill()
-    elapsed = time.monotonic() - start
-    return compare(client, folder, consumers, disturbed, elapsed)
+    for process in processes:
+        process.start()
+    disturbed = disturb(cluster, seconds)
+    cluster.wait()
+    ends.set()
+    told = [results.get(timeout=240) for _ in processes]
+    return compare(client, told, disturbed, time.monotonic() - start)
 
 
-def load(folder, name, number):
-    numbers = array.array("Q")
-    path = folder / f"{name}.{number}"
-    numbers.frombytes(path.read_bytes())
-    return numbers
-
-
-def compare(client, folder, consumers, disturbed, elapsed):
+def compare(client, told, disturbed, elapsed):
     """The table, and whether everything that must hold does."""
-    figures = [json.loads((folder / f"figures.{number}").read_text()) for number in range(consumers)]
+    figures = [each for *_, each in told]
     total = {name: sum(f[name] for f in figures) for name in figures[0]}
-    exact, times, acknowledged = set(), {}, set()
-    for number in range(consumers):
-        for block in range(figures[number]["blocks"]):
-            exact.update(deliveries(number, consumers, block))
-        for message in load(folder, "handled", number):
-            times[message] = times.get(message, 0) + 1
-        acknowledged.update(load(folder, "acknowledged", number))
+    exact, times, acknowledged = set(), collections.Counter(), set()
+    for number, handled, of_one, f in told:
+        for block in range(f["blocks"]):
+            exact.update(deliveries(number, len(told), block))
+        times.update(handled)
+        acknowledged.update(of_one)
     by_shard = {}
     for message in exact:
         by_shard.setdefault(shard(message), []).append(message)
@@ -217,12 +203,12 @@ def compare(client, folder, consumers, disturbed, elapsed):
             part = messages[at : at + 2000]
             for message, found in zip(part, client("BF.MEXISTS", key, *part)):
                 lost += message in acknowledged and not found
-        bytes_ += client("MEMORY", "USAGE", key)
+        bytes_ += client("BF.INFO", key, "SIZE")[0]
     missing = len(exact) - len(times)
     twice = sum(count > 1 for count in times.values())
     allowed = RATE * len(exact) + 5 * (RATE * len(exact)) ** 0.5 + 1
     rows = [
-        ("consumers, each a process", consumers),
+        ("consumers, each a process", len(told)),
         ("messages delivered", total["read"]),
         ("distinct messages", len(exact)),
         ("messages per second", round(total["read"] / elapsed)),
@@ -253,10 +239,6 @@ def compare(client, folder, consumers, disturbed, elapsed):
 
 
 def main():
-    if sys.argv[1:2] == ["--consumer"]:
-        number, consumers, folder, *ports = sys.argv[2:]
-        Consumer(int(number), int(consumers), map(int, ports), pathlib.Path(folder)).run()
-        return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", choices=servers.KINDS, required=True)
     parser.add_argument("--module", required=True, help="tamis-redis.so")

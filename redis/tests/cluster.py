@@ -147,7 +147,8 @@ class Cluster:
 class ClusterClient:
     """Sends commands in batches to the nodes that have their keys."""
 
-    PASSING = ("TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
+    # Errors that another try may not get, with the slots as they are then.
+    PASSING = ("MOVED", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
 
     def __init__(self, ports):
         self.ports = list(ports)
@@ -193,53 +194,37 @@ class ClusterClient:
         stale = len(by_port) == 0
         wait = [["WAIT", replicas, 500]] if replicas else []
         for port, members in by_port.items():
-            try:
-                replies = self.connection(port).pipeline([commands[i] for i in members] + wait, depth=1 << 20)
-            except OSError as error:
-                self.broken += 1
-                self.drop(port)
-                stale = True
-                for i in members:
-                    results[i] = (error, False)
-                continue
-            acknowledged = not replicas or isinstance(replies[-1], int) and replies[-1] >= replicas
+            *replies, acknowledged = self.send(port, [commands[i] for i in members], wait)
             for i, reply in zip(members, replies):
-                if isinstance(reply, ReplyError) and str(reply).split()[0] in ("MOVED", "ASK"):
-                    results[i] = self.redirected(commands[i], str(reply), wait, replicas)
-                    stale = stale or str(reply).startswith("MOVED")
-                elif isinstance(reply, ReplyError) and str(reply).split()[0] in self.PASSING:
-                    results[i] = (reply, False)
-                    stale = True
+                word, *where = str(reply).split() if isinstance(reply, ReplyError) else [""]
+                results[i] = (reply, acknowledged and not self.passing(reply))
+                if word == "MOVED":
+                    self.moved += 1
+                    self.slots[int(where[0])] = int(where[1].rpartition(":")[2])
+                elif word == "ASK":
+                    self.asked += 1
+                    results[i] = tuple(self.send(int(where[1].rpartition(":")[2]), [["ASKING"], commands[i]], wait)[1:])
                 else:
-                    results[i] = (reply, acknowledged)
+                    stale = stale or self.passing(reply)
         if stale:
             self.refresh()
         return results
 
-    def redirected(self, command, where, wait, replicas):
-        kind, _, address = where.split()[:3]
-        port = int(address.rpartition(":")[2])
-        if kind == "ASK":
-            self.asked += 1
-            commands = [["ASKING"], command, *wait]
-        else:
-            self.moved += 1
-            commands = [command, *wait]
+    def send(self, port, commands, wait):
+        """The replies of a node, or for each command the error of the connection; and whether WAIT has had enough replicas."""
         try:
-            replies = self.connection(port).pipeline(commands)
+            replies = self.connection(port).pipeline(commands + wait, depth=1 << 20)
         except OSError as error:
             self.broken += 1
             self.drop(port)
-            return error, False
-        if kind == "ASK":
-            replies = replies[1:]
-        return replies[0], not replicas or isinstance(replies[-1], int) and replies[-1] >= replicas
+            return [error] * len(commands) + [False]
+        enough = not wait or isinstance(replies[-1], int) and replies[-1] >= wait[0][1]
+        return replies[: len(commands)] + [enough]
 
     @classmethod
     def passing(cls, reply):
         """Whether a reply is an error that another try may not get."""
-        return isinstance(reply, OSError) or isinstance(reply, ReplyError) and \
-            str(reply).split()[0] in (*cls.PASSING, "MOVED", "ASK")
+        return isinstance(reply, OSError) or isinstance(reply, ReplyError) and str(reply).split()[0] in (*cls.PASSING, "ASK")
 
     def __call__(self, *command, seconds=200):
         """One command, tried until it is carried out."""
