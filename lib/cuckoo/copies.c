@@ -48,7 +48,6 @@ static uint64_t count_matches(const struct bucket_pair *pair, const uint64_t bot
   return lanes_count(set[0]) + lanes_count(set[1]);
 }
 
-/* Counts a key's copies in one generation.  The caller must hold the stripes of the pair. */
 static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
   const struct lane_shape *s = &pair->geometry->shape;

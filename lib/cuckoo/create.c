@@ -136,12 +136,13 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_
       generation_slabs(&c->first)->planned = tamis__cuckoo_total_bytes(g, b.more);
     return c;
   }
-  tamis__cuckoo_destroy(c);
+  tamis__cuckoo_destroy(&c->head);
   return NULL;
 }
 
-void tamis__cuckoo_destroy(struct cuckoo *c)
+void tamis__cuckoo_destroy(tamis_filter *f)
 {
+  struct cuckoo *c = cuckoo_of(f);
   const tamis_allocator from = *filter_allocator(&c->head);
   const struct block b = block_of(&c->first.geometry, c->has_home, more_bytes_of(&c->head));
   struct mapped *mapped = c->growable ? NULL : c->mapped;

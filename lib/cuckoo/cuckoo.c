@@ -97,11 +97,6 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
 
-static void destroy(tamis_filter *f)
-{
-  tamis__cuckoo_destroy(cuckoo_of(f));
-}
-
 int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
                               const struct cuckoo_geometry *g, tamis_filter **out)
 {
@@ -114,7 +109,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   if (result == TAMIS_OK)
     *out = &c->head;
   else
-    tamis__cuckoo_destroy(c);
+    tamis__cuckoo_destroy(&c->head);
   return result;
 }
 
@@ -243,7 +238,7 @@ const struct filter_kind tamis__cuckoo_kind = {
     .bytes_for = NOT_IN_READER(bytes_for),
     .fpp_for = NOT_IN_READER(fpp_for),
     .create = NOT_IN_READER(create),
-    .destroy = destroy,
+    .destroy = tamis__cuckoo_destroy,
     .stats = NOT_IN_READER(stats),
     .merge = NOT_IN_READER(tamis__cuckoo_merge),
     .describe = NOT_IN_READER(tamis__cuckoo_describe),

@@ -29,6 +29,6 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_
                                    int *result);
 
 /* Destroys a filter, which may be incomplete. */
-void tamis__cuckoo_destroy(struct cuckoo *c);
+void tamis__cuckoo_destroy(tamis_filter *f);
 
 #endif

@@ -118,7 +118,6 @@ static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
   return UINT64_C(2) << g->pair_bits;
 }
 
-/* The bytes of a segment, not rounded. */
 static inline uint64_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
 {
   return g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t);
@@ -158,7 +157,6 @@ static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
   return cuckoo_place_bits(g) + 63 - g->fixed_shift;
 }
 
-/* The number of directory indices: see directory.h. */
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
 {
   return cuckoo_roots(g) << g->depth_limit;
@@ -166,7 +164,7 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
 
 /* A large directory of a growable filter has a bit, or *mark*, for each group of MARKED_ROOTS
  * roots.  The mark is set when a root of the group gets a segment.  Traversals skip groups without
- * a mark, so they do not touch unused pages, as nearly all pages are in a filter with few keys. */
+ * a mark, to touch no unused pages: in a filter with few keys, nearly all pages are unused. */
 enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
 
 static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
@@ -331,7 +329,6 @@ static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint6
   return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
-/* The greatest age of an entry in a segment of this depth and geometry. */
 static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned depth)
 {
   return cuckoo_prefix_bits(g, depth) + g->fixed_shift - g->shape.shift;

@@ -182,14 +182,6 @@ static int allocate_split(struct change *change, struct segment *parent, struct 
   return result;
 }
 
-static void release_split(struct change *change, const struct split *split)
-{
-  const struct cuckoo_geometry *g = &change->generation->geometry;
-  tamis__segment_destroy(change->c, g, split->child[0]);
-  tamis__segment_destroy(change->c, g, split->child[1]);
-  tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
-}
-
 /* Makes the directory lead to the children of a segment, all stripes of which the caller must hold.
  * `larger` is the new array, if the children need one. */
 static void put_children(struct change *change, struct segment *child[2],
@@ -234,7 +226,9 @@ static int split_locked(struct change *change, struct segment *parent)
     tamis__change_count(change, &cuckoo_growth(c)->splits, parent->depth + 1U, 1);
     return TAMIS_OK;
   }
-  release_split(change, &split);
+  tamis__segment_destroy(c, g, split.child[0]);
+  tamis__segment_destroy(c, g, split.child[1]);
+  tamis__cuckoo_release(c, split.larger, directory_array_bytes(split.bits));
   /* max_bytes had room when the split began, so other calls have reserved memory meanwhile.  The
    * split may have made such calls fail: the full marks that they have set must become invalid. */
   if (fits && result == TAMIS_EFULL) {
@@ -309,10 +303,12 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* The last step that may make room in a segment that must not split, or REFUSE. */
+/* The last step that may make room in a segment that must not split.  REFUSE: the segment counts
+ * copies, and no copy has taken a lane since the last fold. */
 static enum step last_step(const struct segment *segment)
 {
-  return segment_may_fold(segment) ? FOLD : REFUSE;
+  uint32_t copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
+  return copying == COUNTS_COPIES ? REFUSE : FOLD;
 }
 
 /* The step for a segment in which no path leads to room.  For an added key, only the newest
@@ -381,11 +377,10 @@ static int grow_locked(struct change *change, const struct bucket_pair *full, bo
     return TAMIS_OK;
   enum step step = step_for(change, segment, for_union);
   int result = take_step_locked(change, segment, step);
-  if (result == NO_ROOM) /* a child has too few lanes: do not split */
-    result = take_step_locked(change, segment,
-                              segment_may_fold(segment) ? FOLD
-                              : for_union               ? REFUSE
-                                                        : OPEN);
+  if (result == NO_ROOM) { /* a child has too few lanes: do not split */
+    enum step last = last_step(segment);
+    result = take_step_locked(change, segment, last == REFUSE && !for_union ? OPEN : last);
+  }
   if (result == TAMIS_EFULL && (step == SPLIT || step == OPEN))
     result = take_step_locked(change, segment, last_step(segment));
   if (result != TAMIS_OK && segment)

@@ -75,7 +75,6 @@
 
 /* ---- step 3: with the stripes of the pair ---- */
 
-/* Counts a copy.  For this function and the next one, the caller must hold the pair's stripes. */
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
@@ -313,7 +312,8 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
   HOOK(cuckoo_place_chosen);
   if (!g->shape.ages)
     return write_entry(pair, g, place) ? TAMIS_OK : RETRY;
-  if (!segment_lock_one(g, pair->segment, stripe))
+  if (__builtin_expect(!stripe_trylock(stripe), 0) &&
+      !tamis__segment_wait(true, pair->segment, stripe))
     return RETRY;
   const word *both = segment_words(g, pair->segment);
   uint64_t changed = (word_load(&both[pair->lower]) ^ words.lower) |

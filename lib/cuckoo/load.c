@@ -453,6 +453,6 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
     return TAMIS_OK;
   }
   release_all(&l);
-  tamis__cuckoo_destroy(c);
+  tamis__cuckoo_destroy(&c->head);
   return result;
 }

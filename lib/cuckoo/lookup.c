@@ -44,11 +44,10 @@
  *
  *     Segments that have left: the general path compares the word of the root and the entry of its
  *     array with their earlier values.  While these are the same, no thread can find the segments
- *     that replace a marked segment, so its contents are still valid.  (If look-ups relied on the
- *     mark instead, they would have to wait until the writer changes the directory.  Another
- *     segment cannot appear at the same address while the look-up is a reader.)  If a root has no
- *     segment in an older generation, it never gets one (create_segment_locked()).  In the newest
- *     generation, the general path compares the word of such a root, too.
+ *     that replace a marked segment, so its contents are still valid.  (Another segment cannot
+ *     appear at the same address while the look-up is a reader.)  If a root has no segment in an
+ *     older generation, it never gets one (create_segment_locked()).  In the newest generation, the
+ *     general path compares the word of such a root, too.
  *
  *     The *straight path* (lookup_fast.c) searches the first generation, and then reads the number
  *     of generations.  If this number is not 1, the general path looks the key up again.  If it is
@@ -68,48 +67,43 @@
 #include "base/compiler.h"
 #include "cuckoo/pair.h"
 
-/* The addresses of a key's buckets and stripes in an older generation. */
-struct older_places {
-  struct lookup key;
-  const struct stripe *lower_stripe; /* NULL: the root has no segment */
-};
-
-FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
-                                              const struct bucket_pair *pair)
-{
-  return (struct older_places){lookup_prepare(g, pair),
-                               pair->segment ? stripe_of_bucket(g, pair->segment, pair->lower)
-                                             : NULL};
-}
-
-/* The versions and words that a look-up has read in an older generation. */
-struct observation {
+/* A key's bucket pair in an older generation, and the versions and words that a look-up has read
+ * there.  The members after `pair` are unset if the pair has no segment. */
+struct older_pair {
+  struct bucket_pair pair;
+  const struct stripe *lower_stripe, *upper_stripe;
+  const word *lower_word, *upper_word;
   uint64_t lower_version, upper_version;
   uint64_t lower, upper;
 };
 
 /* Reads a pair, which must have a segment.  Returns true if an entry of the pair matches. */
-FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_places *at,
-                          struct observation *seen)
+FORCE_INLINE bool observe(struct older_pair *older)
 {
-  seen->lower_version = version_before(&at->lower_stripe->version);
-  seen->upper_version = version_before(&at->key.stripe->version);
-  seen->lower = word_load(at->key.lower);
+  const struct cuckoo_geometry *g = older->pair.geometry;
+  const word *words = segment_words(g, older->pair.segment);
+  older->lower_word = &words[older->pair.lower];
+  older->upper_word = &words[older->pair.upper];
+  older->lower_stripe = stripe_of_bucket(g, older->pair.segment, older->pair.lower);
+  older->upper_stripe = stripe_of_bucket(g, older->pair.segment, older->pair.upper);
+  older->lower_version = version_before(&older->lower_stripe->version);
+  older->upper_version = version_before(&older->upper_stripe->version);
+  older->lower = word_load(older->lower_word);
   HOOK(cuckoo_older_lower_read);
-  seen->upper = word_load(at->key.upper);
-  return match_either(g, seen->lower, seen->upper, at->key.entry);
+  older->upper = word_load(older->upper_word);
+  return match_either(g, older->lower, older->upper, older->pair.entry);
 }
 
-/* Whether the words and versions are unchanged since the observation.  They nearly always are, so
- * there is no branch between the comparisons.  (version_before() reads the lower stripe's version:
- * its memory order lets the caller see the mark of a segment that has left.) */
-FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
+/* Whether the words and versions are unchanged since observe().  They nearly always are, so there
+ * is no branch between the comparisons.  (version_before() reads the lower stripe's version: its
+ * memory order lets the caller see the mark of a segment that has left.) */
+FORCE_INLINE bool observation_holds(const struct older_pair *older)
 {
-  uint64_t changed = word_load(at->key.lower) ^ seen->lower;
+  uint64_t changed = word_load(older->lower_word) ^ older->lower;
   HOOK(cuckoo_older_lower_read_again);
-  changed |= word_load(at->key.upper) ^ seen->upper;
-  changed |= version_before(&at->lower_stripe->version) ^ seen->lower_version;
-  changed |= version_after(&at->key.stripe->version) ^ seen->upper_version;
+  changed |= word_load(older->upper_word) ^ older->upper;
+  changed |= version_before(&older->lower_stripe->version) ^ older->lower_version;
+  changed |= version_after(&older->upper_stripe->version) ^ older->upper_version;
   return changed == 0;
 }
 
@@ -117,18 +111,15 @@ FORCE_INLINE bool observation_holds(const struct older_places *at, const struct 
  * generation may be large, so its memory is prefetched first and read last. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
-  struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
-  struct older_places at[CUCKOO_MAX_GENERATIONS];
-  struct observation seen[CUCKOO_MAX_GENERATIONS];
+  struct older_pair older[CUCKOO_MAX_GENERATIONS];
   struct generation *newest = cuckoo_generation(c, n - 1);
   struct bucket_pair pair = pair_find(newest, hash);
   struct lookup lookup = lookup_prepare(pair.geometry, &pair);
   lookup_prefetch(&lookup);
   for (unsigned i = 0; i + 1 < n; i++) {
-    older[i] = pair_find(cuckoo_generation(c, i), hash);
+    older[i].pair = pair_find(cuckoo_generation(c, i), hash);
     HOOK(cuckoo_older_pair_found);
-    at[i] = older_places(older[i].geometry, &older[i]);
-    if (older[i].segment && observe(older[i].geometry, &at[i], &seen[i]))
+    if (older[i].pair.segment && observe(&older[i]))
       return true;
   }
   struct lookup_result result = lookup_finish(&lookup, pair.geometry);
@@ -137,7 +128,7 @@ static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash
   *sure = !result.moved && pair_is_current(&pair);
   for (unsigned i = 0; i + 1 < n; i++)
     *sure &=
-        pair_is_current(&older[i]) && (!older[i].segment || observation_holds(&at[i], &seen[i]));
+        pair_is_current(&older[i].pair) && (!older[i].pair.segment || observation_holds(&older[i]));
   return false;
 }
 

@@ -98,7 +98,8 @@ static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned
                        generations);
 }
 
-/* Saves all segments.  In a fixed filter, sets places[i] to the file offset of root i's segment. */
+/* Saves all segments.  In a fixed filter, sets places[i] to the file offset of root i's segment.
+ * In a growable filter, `places` is NULL. */
 static int save_pieces(struct saved_writer *w, struct cuckoo_snapshot *s, uint64_t *places)
 {
   unsigned generation = 0;
@@ -118,6 +119,8 @@ static int save_pieces(struct saved_writer *w, struct cuckoo_snapshot *s, uint64
   }
   save_generations(w, s->c, &generation, s->generation);
   save_removed(w, s);
+  if (!places)
+    save_limits(w, s->c, s->generation + 1);
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
@@ -135,19 +138,12 @@ static int save_fixed(struct saved_writer *w, struct cuckoo_snapshot *s)
   return result;
 }
 
-static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
-{
-  int result = save_pieces(w, s, NULL);
-  save_limits(w, s->c, s->generation + 1);
-  return result;
-}
-
 int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   struct cuckoo_snapshot s;
   tamis__snapshot_begin(&s, c);
-  int result = c->growable ? save_growing(w, &s) : save_fixed(w, &s);
+  int result = c->growable ? save_pieces(w, &s, NULL) : save_fixed(w, &s);
   int error = errno; /* the user's function may have set errno */
   tamis__snapshot_end(&s);
   errno = error;

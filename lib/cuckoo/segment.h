@@ -148,12 +148,6 @@ static inline void segment_start_counting(struct segment *segment)
   atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
-/* Returns false if the segment counts copies, and no copy has taken a lane since the last fold. */
-static inline bool segment_may_fold(const struct segment *segment)
-{
-  return atomic_load_explicit(&segment->copying, memory_order_relaxed) != COUNTS_COPIES;
-}
-
 /* Whether new segments count copies.  (Relaxed, as in segment_counts_copies().) */
 static inline bool filter_counts_copies(const struct cuckoo *c)
 {

@@ -43,7 +43,7 @@
  * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
  * and each other key as it is now, but with its noted removes undone.  To show: D(v) = K'(v) - L(v)
  * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  The user
- * removes the noted keys from L.  Each other key remains as it was when it became final.
+ * removes the noted keys from L, and each key remains as it was when it became final.
  *
  *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions.  (a) An add of a
  *       final key: no copy contains the new entry.  (b) A remove that takes a copied entry: its
@@ -63,10 +63,8 @@
  *       c->snapshots_lock and the stripe of its entry while it decides whether the entry has been
  *       copied and the key is final.
  *
- * Why the rules are needed: without notes, a key that is removed from the copied part and added
- * again would be in the snapshot twice.  In another order of generations, a remove could take the
- * entry of another key y from a generation that is not copied yet, while the entry that stands for
- * y from then on is in a copied generation.  An add to the copied part could have the same effect.
+ * Why notes are needed: a key that is removed from the copied part and added again would be in the
+ * snapshot twice.
  */
 #include "cuckoo/snapshot.h"
 
@@ -388,7 +386,6 @@ static void leave_final_out(const struct cuckoo_snapshot *s, struct snapshot_pie
   }
 }
 
-/* Enters the next generation.  Returns false if no generation is left. */
 static bool enter_next_generation(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;

@@ -77,7 +77,6 @@ struct slab {
   unsigned touched;     /* the number of slots, from the first on, that were ever used */
 };
 
-/* The slabs of a generation: slabs.c. */
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
@@ -299,7 +298,6 @@ static inline double generation_rate(const struct generation *generation, unsign
   return cuckoo_geometry_rate(&generation->geometry, depth);
 }
 
-/* The promised rate, minus the rates of the first `generations` generations, minus the excess. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
   double left = c->fpp - cuckoo_growth_figure(c, excess);
@@ -393,8 +391,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 
 /* Waits for a stripe that another thread holds, and takes it, as segment.h describes.  `inside`
  * says whether the caller is in a read section.  Returns false, without the stripe, if the segment
- * has left the directory.  (The geometry is not an argument, because the compiler could then keep
- * no part of it in registers or as a constant.) */
+ * has left the directory; then the caller must not touch the segment again.  (The geometry is not
+ * an argument, because the compiler could then keep no part of it in registers.) */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
 /* Wait in the same way for both stripes or, if the caller holds the first, for the second.  If they
@@ -403,15 +401,6 @@ NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
                                              struct stripe *second);
-
-/* Takes a stripe.  Returns false, without the stripe, if the segment has left the directory; then
- * the caller must not touch the segment again. */
-FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segment *segment,
-                                   struct stripe *stripe)
-{
-  return __builtin_expect(stripe_trylock(stripe), 1) ||
-         tamis__segment_wait(g->shape.ages, segment, stripe);
-}
 
 /* Takes the stripes of two buckets in ascending order, or the one stripe that the buckets share.
  * Returns false, without a stripe, if the segment has left the directory. */

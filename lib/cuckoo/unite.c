@@ -176,7 +176,6 @@ static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct pl
   return result == NO_ROOM && segment_is_full(c, pair->segment) ? TAMIS_EFULL : result;
 }
 
-/* Adds an entry to a generation. */
 static int add_entry(struct cuckoo *c, const struct place *place, const struct incoming *e,
                      struct survey *come)
 {
@@ -206,28 +205,23 @@ static int add_entry(struct cuckoo *c, const struct place *place, const struct i
 
 /* ---- all entries ---- */
 
-struct union_of {
-  struct cuckoo *into;
-  /* The number and the rate of the entries that each generation has received. */
-  struct survey come[CUCKOO_MAX_GENERATIONS];
-};
-
 /* Adds an entry of generation `number` of `from`.  May open a generation for it. */
-static int unite_entry(struct union_of *u, unsigned number, const struct incoming *e)
+static int unite_entry(struct union_plan *plan, unsigned number, const struct incoming *e)
 {
   for (;;) {
-    unsigned n = cuckoo_generations(u->into);
+    unsigned n = cuckoo_generations(plan->into);
     int result = TAMIS_EFULL;
     struct place place;
     for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
-      if (place_in(cuckoo_generation(u->into, j), e, &place))
-        result = add_entry(u->into, &place, e, &u->come[j]);
+      if (place_in(cuckoo_generation(plan->into, j), e, &place))
+        result = add_entry(plan->into, &place, e, &plan->come[j]);
     if (result != TAMIS_EFULL)
       return result;
-    if (cuckoo_generations(u->into) != n)
+    if (cuckoo_generations(plan->into) != n)
       continue;
-    if (u->into->growable && number >= n) /* if number < n, e knows too few bits for a new one */
-      result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
+    if (plan->into->growable && number >= n) /* if number < n, e knows too few bits for a new one */
+      result =
+          tamis__generation_open(plan->into, cuckoo_generation(plan->into, n - 1), e->geometry);
     if (result != TAMIS_OK)
       return result;
   }
@@ -247,13 +241,13 @@ static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
   }
 }
 
-static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
+static int unite_piece(struct union_plan *plan, const struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = piece->geometry;
   const uint64_t prefix = cuckoo_prefix(g, piece->index);
   struct incoming e = {.geometry = &piece->generation->geometry};
-  if (u->into->growable)
-    split_for(u->into, piece);
+  if (plan->into->growable)
+    split_for(plan->into, piece);
   HOOK(cuckoo_union_piece);
   for (e.bucket = 0; e.bucket < cuckoo_buckets(g); e.bucket++)
     for (uint64_t set = lanes_in_use(&g->shape, piece->words[e.bucket]); set; set &= set - 1) {
@@ -266,7 +260,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
                                           lower ^ cuckoo_other_mask(g, fingerprint),
                                           cuckoo_class(g, fingerprint)};
       e.copies = piece->duplicates ? tamis__counts_get(piece->duplicates, e.bucket, lane) : 0;
-      int result = unite_entry(u, piece->generation->number, &e);
+      int result = unite_entry(plan, piece->generation->number, &e);
       if (result != TAMIS_OK)
         return result;
     }
@@ -275,38 +269,37 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 
 /* Adds all entries, then removes from `into` the keys that calls have removed from `from`
  * meanwhile.  (After an error it removes none, because `into` may lack entries of these keys.) */
-static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
+static int unite_pieces(struct union_plan *plan, struct cuckoo_snapshot *s)
 {
   struct snapshot_piece piece;
   int result;
   while ((result = tamis__snapshot_next(s, &piece)) == TAMIS_OK)
-    if ((result = unite_piece(u, &piece)) != TAMIS_OK)
+    if ((result = unite_piece(plan, &piece)) != TAMIS_OK)
       return result;
   if (result != TAMIS_ABSENT)
     return result;
   struct snapshot_note *notes = tamis__snapshot_removed(s);
   for (const struct snapshot_note *note = notes; note; note = note->next)
-    (void) tamis__cuckoo_remove_mixed(u->into, note->hash);
+    (void) tamis__cuckoo_remove_mixed(plan->into, note->hash);
   tamis__snapshot_release_notes(s->c, notes);
   return TAMIS_OK;
 }
 
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
 {
-  struct union_of u = {.into = cuckoo_of(into)};
   const struct cuckoo *from = const_cuckoo_of(from_filter);
   struct union_plan plan;
-  if (!cuckoo_same_geometry(&cuckoo_generation(u.into, 0)->geometry,
+  if (!cuckoo_same_geometry(&cuckoo_generation(cuckoo_of(into), 0)->geometry,
                             &cuckoo_generation(from, 0)->geometry))
     return TAMIS_EINVAL;
-  int result = tamis__union_begin(u.into, from, &plan);
+  int result = tamis__union_begin(cuckoo_of(into), from, &plan);
   if (result != TAMIS_OK)
     return result;
   struct cuckoo_snapshot s;
   tamis__snapshot_begin(&s, from);
-  result = unite_pieces(&u, &s);
+  result = unite_pieces(&plan, &s);
   tamis__snapshot_end(&s);
-  if (u.into->growable)
-    tamis__union_settle(u.into, &plan, u.come, result != TAMIS_OK);
+  if (plan.into->growable)
+    tamis__union_settle(&plan, result != TAMIS_OK);
   return result;
 }

@@ -95,13 +95,13 @@ static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 
 /* The number of entries of geometry `source` for which generation j of `into` has room, in addition
  * to its own entries and those already planned for it. */
-static double room_left(const struct cuckoo *into, unsigned n, unsigned j,
-                        const struct union_plan *plan, const struct cuckoo_geometry *source)
+static double room_left(const struct union_plan *plan, unsigned j,
+                        const struct cuckoo_geometry *source)
 {
-  const struct generation *generation = cuckoo_generation(into, j);
+  const struct generation *generation = cuckoo_generation(plan->into, j);
   const struct cuckoo_geometry *g = &generation->geometry;
   double entries = plan->before[j] + plan->taken[j];
-  if (j + 1 < n && !has_all_roots(generation))
+  if (generation != plan->newest && !has_all_roots(generation))
     return 0;
   if (entries == 0 && cuckoo_same_geometry(g, source)) /* a copy of that generation has room */
     return INFINITY;
@@ -159,20 +159,20 @@ static unsigned deepest(const struct cuckoo *from, const struct union_plan *plan
 }
 
 /* Plans for the entries of generation i of `from`.  Returns false if there is no room for them. */
-static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
-                            unsigned i, struct union_plan *plan)
+static bool plan_generation(struct union_plan *plan, const struct cuckoo *from, unsigned i)
 {
+  const unsigned n = plan->newest->number + 1U;
   const struct cuckoo_geometry *g = &cuckoo_generation(from, i)->geometry;
   struct survey taken[CUCKOO_MAX_GENERATIONS] = {{0, 0}};
   double room[CUCKOO_MAX_GENERATIONS], left = 0;
   struct census census;
   survey_generation(from, cuckoo_generation(from, i), &census);
   for (unsigned j = 0; j < n; j++)
-    room[j] = room_left(into, n, j, plan, g);
+    room[j] = room_left(plan, j, g);
   for (unsigned bits = 0; bits < MAX_KNOWN_BITS; bits++) {
     double rest = (double) census.entries[bits];
     for (unsigned j = n; j-- > 0 && rest > 0;)
-      if (cuckoo_can_take(&cuckoo_generation(into, j)->geometry, g, bits)) {
+      if (cuckoo_can_take(&cuckoo_generation(plan->into, j)->geometry, g, bits)) {
         double come = fmin(room[j] - taken[j].entries, rest);
         taken[j].entries += come;
         taken[j].rate += come * cuckoo_entry_rate(g, bits);
@@ -181,7 +181,7 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
     left += rest;
   }
   for (unsigned j = 0; j < n; j++) {
-    plan->excess += excess_of(cuckoo_generation(into, j), plan->before[j] + plan->taken[j],
+    plan->excess += excess_of(cuckoo_generation(plan->into, j), plan->before[j] + plan->taken[j],
                               taken[j].entries, taken[j].rate);
     plan->taken[j] += taken[j].entries;
   }
@@ -192,9 +192,9 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
 }
 
 /* Reserves the planned excess within the promised rate.  The caller must hold `opening`. */
-static int reserve_rate_locked(struct cuckoo *into, const struct cuckoo *from,
-                               struct union_plan *plan)
+static int reserve_rate_locked(struct union_plan *plan, const struct cuckoo *from)
 {
+  const struct cuckoo *into = plan->into;
   struct generation *newest = plan->newest;
   unsigned n = newest->number + 1U;
   unsigned limit = generation_split_limit(newest), lower = limit, least = deepest(from, plan);
@@ -228,7 +228,7 @@ static uint64_t copies_in(const struct cuckoo *c)
 
 int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
 {
-  *plan = (struct union_plan){0};
+  *plan = (struct union_plan){.into = into};
   if (copies_in(into) + copies_in(from) >= saved_most_united)
     return TAMIS_EFULL;
   if (!into->growable) {
@@ -242,7 +242,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   for (unsigned j = 0; j < n; j++)
     plan->before[j] = (double) cuckoo_count(cuckoo_generation(into, j), ENTRIES);
   for (unsigned i = 0; i < of_from; i++)
-    if (!plan_generation(into, n, from, i, plan))
+    if (!plan_generation(plan, from, i))
       return TAMIS_EUNSUPPORTED;
   struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
   int result = tamis__growth_provide(into); /* for the excess and the lock `opening` */
@@ -250,21 +250,22 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   if (result != TAMIS_OK)
     return result;
   lock_take(&cuckoo_growth(into)->opening);
-  result = reserve_rate_locked(into, from, plan);
+  result = reserve_rate_locked(plan, from);
   lock_release(&cuckoo_growth(into)->opening);
   return result;
 }
 
-void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
-                         bool failed)
+void tamis__union_settle(const struct union_plan *plan, bool failed)
 {
+  struct cuckoo *c = plan->into;
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
   double excess = cuckoo_growth_figure(c, excess);
   /* Takes back the reservation.  (plan->former is exact, but a difference may be rounded.) */
   excess = excess == plan->former + plan->excess ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
-    excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
+    excess += excess_of(cuckoo_generation(c, j), plan->before[j], plan->come[j].entries,
+                        plan->come[j].rate);
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);
   unsigned limit = generation_split_limit(plan->newest), former = limit + plan->splits;
   double more = generation_rate(plan->newest, former) - generation_rate(plan->newest, limit);

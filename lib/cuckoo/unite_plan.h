@@ -38,6 +38,7 @@ struct survey {
 };
 
 struct union_plan {
+  struct cuckoo *into;
   double excess; /* the excess (unite_plan.c) that the union adds, and has reserved */
   double former; /* the excess of `into` before the union reserves more */
   double rate;   /* the rate of the generations that the union will open */
@@ -45,9 +46,10 @@ struct union_plan {
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
   double taken[CUCKOO_MAX_GENERATIONS];  /* how many entries each generation of `into` will get */
+  struct survey come[CUCKOO_MAX_GENERATIONS]; /* the entries that it has received so far */
 };
 
-/* Checks whether the union is possible, and reserves the excess that it adds.
+/* Checks whether the union is possible, and reserves the excess that it adds.  Sets *plan.
  *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, the number of
  *                       copies would be too large, or max_bytes has no room for the growth
  *   TAMIS_ENOMEM        memory for the growth was refused
@@ -55,9 +57,8 @@ struct union_plan {
  *                       union could not keep the promised rate */
 int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
-/* After the union, replaces the reserved excess by the actual one.  come[i] describes the entries
- * that generation i received.  If `failed`, restores the split limit if the rate allows this. */
-void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
-                         bool failed);
+/* After the union, replaces the reserved excess by the actual one.  If the union has `failed`,
+ * restores the split limit if the rate allows this. */
+void tamis__union_settle(const struct union_plan *plan, bool failed);
 
 #endif

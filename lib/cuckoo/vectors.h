@@ -33,7 +33,6 @@ static const struct {
   word value;
 } nothing;
 
-/* cuckoo_other_mask() for eight keys. */
 VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
                                                   vector fingerprint)
 {
@@ -42,7 +41,6 @@ VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *
   return (vector_of(UINT64_C(1) << 63) | mixed >> 1) >> (63 - g->pair_bits);
 }
 
-/* The shapes of the segments of eight keys. */
 struct vector_shape {
   vector width, low, high;
 };
@@ -142,7 +140,6 @@ VECTOR_CODE FORCE_INLINE void vector_prepare_pairs(const struct cuckoo *c, const
   vector_prefetch(keys);
 }
 
-/* Computes bucket_has_match() for eight words. */
 VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, bool ages,
                                                  vector value, vector entry)
 {
