@@ -17,6 +17,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
+#include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
@@ -117,6 +118,9 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_
   struct cuckoo *c = (struct cuckoo *) (void *) (block + b.home);
   char *counters = (char *) c + b.filter;
   begin_more(c, head, &b, counters + b.counters);
+  operations_begin(&c->head, g->needs_second_hash ? &tamis__cuckoo_any
+                             : o->growable        ? &tamis__cuckoo_growable
+                                                  : &tamis__cuckoo_fixed);
   c->capacity = o->capacity;
   c->fpp = o->fpp;
   c->growable = o->growable;

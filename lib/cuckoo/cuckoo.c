@@ -29,16 +29,9 @@
     .count = NOT_IN_READER(tamis__cuckoo_count),                            \
     .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                    \
   }
-static const struct filter_operations growable = OPERATIONS(growable), fixed = OPERATIONS(fixed);
+const struct filter_operations tamis__cuckoo_growable = OPERATIONS(growable);
+const struct filter_operations tamis__cuckoo_fixed = OPERATIONS(fixed);
 const struct filter_operations tamis__cuckoo_any = OPERATIONS(any);
-
-static const struct filter_operations *operations_for(const struct cuckoo *c)
-{
-  const struct cuckoo_geometry *g = &c->first.geometry;
-  if (g->needs_second_hash || cuckoo_generations(c) > 1)
-    return &tamis__cuckoo_any;
-  return g->shape.ages ? &growable : &fixed;
-}
 
 /* ---- sizes ---- */
 
@@ -104,30 +97,12 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   struct cuckoo *c = tamis__cuckoo_begin(head, options, g, false, options->max_bytes, &result);
   if (!c)
     return result;
-  operations_begin(&c->head, operations_for(c));
   result = tamis__generation_complete_first(c);
   if (result == TAMIS_OK)
     *out = &c->head;
   else
     tamis__cuckoo_destroy(&c->head);
   return result;
-}
-
-static int load(struct saved_reader *r, const struct saved_head *saved,
-                const struct tamis_filter *head, tamis_filter **out)
-{
-  struct cuckoo *c;
-  int result = tamis__cuckoo_load(r, saved, head, &c);
-  if (result != TAMIS_OK)
-    return result;
-  const struct filter_operations *operations = operations_for(c);
-  if (cuckoo_mapped(c)) {
-    c->mapped->operations = tamis__read_only(operations);
-    operations = &c->mapped->operations;
-  }
-  operations_begin(&c->head, operations);
-  *out = &c->head;
-  return TAMIS_OK;
 }
 
 /* The lowest rate for this capacity or, if 64-bit hashes allow no rate for it, for any capacity. */
@@ -246,5 +221,5 @@ const struct filter_kind tamis__cuckoo_kind = {
     .read_info = tamis__cuckoo_read_info,
     .mapping = mapping_of,
     .save = NOT_IN_READER(tamis__cuckoo_save),
-    .load = load,
+    .load = tamis__cuckoo_load,
 };

@@ -68,11 +68,10 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 
 /* ---- the uneven split ----
  *
- * Segments with equal shares of the keys fill up, and split, at about the same time.  Just after
- * that, the filter takes twice the memory that its keys need.  So one split is uneven, in a ratio
- * of the square root of 2 to 1.  While the number of keys doubles, segments with the larger share
- * split first, and those with the smaller share later.  All segments together then have room for at
- * most 1.76 times their keys, not twice; the mean stays 1.44, or 1 / ln 2.
+ * Segments with equal shares of the keys fill up, and split, at about the same time.  Then the
+ * filter takes twice the memory that its keys need.  So one split is uneven, in a ratio of the
+ * square root of 2 to 1: segments with the larger share split before the others do.  All segments
+ * together then have room for at most 1.76 times their keys (docs/internals/growth.md).
  *
  * If the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise the
  * uneven split is the last split that the rate allows with lanes of the present width.  Its

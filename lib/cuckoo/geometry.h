@@ -98,8 +98,7 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
 
 /* Completes a geometry from a file.  The caller must have set shape.width, shape.ages, first_roots,
  * root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.  `before` is
- * the geometry of the preceding generation, or NULL.  Returns false if no plan makes this geometry.
- */
+ * the geometry of the preceding generation, or NULL.  Returns false if no plan makes `g`. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
 /* The lowest rate above `rate` that allows narrower lanes than `rate` does, or 1 if no rate does.
@@ -354,9 +353,9 @@ static inline uint64_t cuckoo_lower_bucket(const struct cuckoo_geometry *g, uint
   return bucket < cuckoo_buckets(g) / 2 ? bucket : bucket ^ cuckoo_other_mask(g, fingerprint);
 }
 
-/* The address in geometry `g` of the keys of an entry whose geometry is `own`, lower bucket is
- * `lower`, and fingerprint is `fingerprint` (cuckoo_fingerprint()).  Only the parts of the address
- * that follow from the entry's known bits, at most 64 after root0, are valid. */
+/* The address that the keys of an entry have in geometry `g`.  The entry's own geometry is `own`,
+ * its lower bucket `lower`, and cuckoo_fingerprint() has returned `fingerprint`.  Only the parts of
+ * the address that follow from the entry's known bits, at most 64 after root0, are valid. */
 struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *own, uint64_t root,
                                         uint64_t lower, uint64_t fingerprint);

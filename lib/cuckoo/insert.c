@@ -12,9 +12,9 @@
  *       again.  If the segment is marked as full, an older generation may take the key; if none
  *       can, the add is refused.
  *
- * [B] One winner.  To show: of two unique adds P and Q of one key, at most one finds no match.
- *     A unique add holds the stripes of the key's bucket pairs in all generations while it searches
- *     and inserts.  After it has taken them, it reads the number of generations again.
+ * [B] One winner.  To show: two unique adds P and Q of one key take turns.  A unique add holds the
+ *     stripes of the key's bucket pairs in all generations while it searches and inserts.  After it
+ *     has taken them, it reads the number of generations again.
  *
  *     1. If P and Q have read the same number, the stripes in the newest generation make them take
  *        turns.  Otherwise let Q be the one with the larger number, and N the newest generation
@@ -45,15 +45,15 @@
  *     compare-and-swap, and clears lanes by an atomic AND.  X relies only on the entries that it
  *     has found, which stay.  If the add fills the free lane that X has chosen, X undoes its steps.
  *
- *     To show: simultaneous adds give a key at most two lanes, which max_lanes_per_key() allows.
- *     All entries that match the key have its buckets A and B, which follow from bits that an entry
- *     never loses.  So every other call that adds, moves, counts or removes such an entry holds the
- *     stripes of A and B, except for another plain add, which may write to B at the same time.
- *     Both adds have usually found no match in A or B, so at most two such adds write, one to each
- *     bucket.  (A growable filter's add reads B again, because other calls could have filled B with
- *     copies since its first read.  In a fixed filter this may happen, if A has its first value
- *     again when the add writes.  Then the key gets one more lane for each thread that adds it at
- *     the same moment.)
+ *     How many lanes can simultaneous adds of a key fill?  Two, which max_lanes_per_key() always
+ *     allows, with one exception.  All entries that match the key have its buckets A and B, which
+ *     follow from bits that an entry never loses.  So every other call that adds, moves, counts or
+ *     removes such an entry holds the stripes of A and B, except for another plain add, which may
+ *     write to B at the same time.  Both adds have usually found no match in A or B, so at most two
+ *     such adds write, one to each bucket.  (A growable filter's add reads B again, because other
+ *     calls could have filled B with copies since its first read.  In a fixed filter this may
+ *     happen, if A has its first value again when the add writes.  Then the key gets one more lane
+ *     for each thread that adds it at the same moment.)
  *
  *     The order in a fixed filter.  Let R be a call that holds both stripes, and P a plain add of
  *     R's key that writes to a bucket after R has read this bucket.  R takes effect before P.  R

@@ -420,7 +420,7 @@ static int restore_growths(struct cuckoo *c, const struct saved_head *saved)
 }
 
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
-                       const struct tamis_filter *head, struct cuckoo **out)
+                       const struct tamis_filter *head, tamis_filter **out)
 {
   struct load l = {.r = r, .saved = saved};
   const tamis_options *o = &saved->options;
@@ -447,9 +447,12 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
   tamis__memory_release(&r->allocator, l.removed, l.removed_room * 8);
   if (result == TAMIS_OK) {
     c->max_bytes = o->max_bytes;
-    if (cuckoo_mapped(c))
+    if (cuckoo_mapped(c)) {
       c->mapped->file = saved_mapping_of(r);
-    *out = c;
+      c->mapped->operations = tamis__read_only(operations_of(&c->head));
+      operations_begin(&c->head, &c->mapped->operations);
+    }
+    *out = &c->head;
     return TAMIS_OK;
   }
   release_all(&l);

@@ -37,7 +37,8 @@ size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, 
 size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
                                          struct wanted *wanted, bool *found);
 
-extern const struct filter_operations tamis__cuckoo_any;
+extern const struct filter_operations tamis__cuckoo_growable, tamis__cuckoo_fixed,
+    tamis__cuckoo_any;
 
 /* Removes one copy of a key with this mixed hash. */
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);

@@ -83,8 +83,7 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);
 
-/* Does what load() in struct filter_kind does, but does not set the filter's operations. */
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
-                       const struct tamis_filter *head, struct cuckoo **out);
+                       const struct tamis_filter *head, tamis_filter **out);
 
 #endif

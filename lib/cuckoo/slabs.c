@@ -2,14 +2,13 @@
  *
  * Layer 2: slabs, which hold the segments of a large growable filter.
  *
- * Segments that are allocated one by one are on small pages.  If the filter is larger than the TLB
- * covers, a look-up then has two TLB misses.  So large filters have their segments in slots of
- * slabs.  A slab is a block a little larger than a huge page: a head, and as many segments of one
- * generation as fill a huge page.  base/memory.c asks the system for huge pages for slabs.
+ * If the segments of a large filter are on small pages, a look-up has two TLB misses.  So large
+ * filters have their segments in slots of slabs.  A slab is a block a little larger than a huge
+ * page: a head, and as many segments of one generation as fill a huge page.  base/memory.c asks the
+ * system for huge pages for slabs.
  *
- *               allocate               retire                a grace period
- *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same
- *    slab
+ *               allocate                   retire                  a grace period
+ *    free slot ─────────► segment in use ─────────► in the backlog ───────────────► free slot
  *
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *

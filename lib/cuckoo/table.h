@@ -395,8 +395,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * an argument, because the compiler could then keep no part of it in registers.) */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* Wait in the same way for both stripes or, if the caller holds the first, for the second.  If they
- * return false, the caller holds no stripe. */
+/* Wait like tamis__segment_wait() for both stripes or, if the caller holds the first, for the
+ * second.  If they return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
