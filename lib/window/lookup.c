@@ -71,16 +71,17 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
   return l.changed ? WINDOW_MOVED : l.found ? WINDOW_HIT : WINDOW_MISS;
 }
 
-/* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed.  The
- * caller must be in a read section. */
+/* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
   uint64_t epoch = epoch_read(&w->state->epoch);
+  struct window_reader reader = window_enter(epoch);
   enum window_answer answer = WINDOW_MISS;
   HOOK(window_epoch_read);
   for (const struct window_layer *layer = window_newest(w, epoch); layer && answer == WINDOW_MISS;
        layer = window_next(layer, epoch))
     answer = layer->calls->find(w, layer, mixed, epoch_dead(epoch));
+  window_leave(reader);
   return epoch_read(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
 }
 
@@ -93,9 +94,7 @@ static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
   do {
     if (retry)
       tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
-    reader_token token = reader_enter();
     answer = search(w, mixed);
-    reader_leave(token);
     retry = true;
   } while (answer == WINDOW_MOVED);
   return answer == WINDOW_HIT;

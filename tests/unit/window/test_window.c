@@ -10,7 +10,10 @@
 #include "saved_unit.h"
 #include "window_unit.h"
 
+#include "base/reclaim.h"
+
 #include <math.h>
+#include <pthread.h>
 
 /* ---- filters ---- */
 
@@ -433,5 +436,32 @@ TEST(keys_of_older_layers_are_renewed_and_have_one_winner)
     assert_int_equal(stats_of(f).lookup_retries, 0); /* nothing else runs */
     assert_valid(f);
   }
+  tamis_destroy(f);
+}
+
+static _Atomic bool has_retried;
+
+static void *look_up_until_retried(void *f)
+{
+  while (!atomic_load(&has_retried))
+    tamis_contains_hash(f, 7);
+  return tamis__reader != &tamis__no_reader[0] ? f : NULL;
+}
+
+/* A look-up that begins again in a window of one layer does not register its thread as a reader,
+ * which takes system calls that a sandbox may forbid. */
+TEST(look_ups_in_one_layer_need_no_reader)
+{
+  tamis_filter *f = make_window(3, 1000, low_rate, false);
+  version_counter *versions = window_of(f)->state->versions;
+  pthread_t thread;
+  void *registered;
+  assert_int_equal(pthread_create(&thread, NULL, look_up_until_retried, f), 0);
+  while (stats_of(f).lookup_retries == 0)
+    for (uint64_t i = 0; i <= UINT64_MAX >> window_of(f)->version_shift; i++)
+      atomic_fetch_add(&versions[i], 2);
+  atomic_store(&has_retried, true);
+  pthread_join(thread, &registered);
+  assert_null(registered);
   tamis_destroy(f);
 }
