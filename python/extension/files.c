@@ -106,6 +106,13 @@ static int64_t row_read(void *row, void *data, size_t size)
   return (int64_t) size;
 }
 
+/* Whether the bytes are the file of a shared filter, in which unused space follows the filter
+ * (docs/reference/format.md). */
+static bool is_shared(const unsigned char *header, Py_ssize_t size)
+{
+  return size > 16 && header[6] != 'p' && (header[16] & 4) != 0;
+}
+
 static PyObject *load_bytes(module_state *state, PyTypeObject *type, PyObject *data,
                             uint64_t max_bytes)
 {
@@ -116,10 +123,11 @@ static PyObject *load_bytes(module_state *state, PyTypeObject *type, PyObject *d
   if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
     return NULL;
   struct row row = {view.buf, (size_t) view.len};
+  const bool ends_early = is_shared(view.buf, view.len);
   int result;
   Py_BEGIN_ALLOW_THREADS result = tamis_load(&options, row_read, &row, &raw);
   Py_END_ALLOW_THREADS PyBuffer_Release(&view);
-  if (result == TAMIS_OK && row.left > 0) {
+  if (result == TAMIS_OK && row.left > 0 && !ends_early) {
     tamis_destroy(raw);
     PyErr_SetString(state->corrupt, "something follows the filter");
     return NULL;

@@ -73,6 +73,9 @@ def test_one_file(tmp_path):
     grows = tamis.shared(tmp_path / "g.tamis", 1000, max_bytes=1 << 20)
     grows.update(range(5000))
     assert grows.stats().layers > 1
+    for shared in f, grows:  # of a file, what follows the filter is no part of it
+        with open(shared.path, "rb") as file:
+            assert tamis.from_bytes(file.read()) == shared
 
 
 def test_what_cannot_be_shared(tmp_path):
