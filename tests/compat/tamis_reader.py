@@ -541,7 +541,7 @@ class Generation:
         need(uneven < 64, "uneven split")
         self.wide = self.width
         if has_uneven and self.uneven_at:
-            need(not later and self.width < 32, "width after the uneven split")
+            need(not later and self.width <= 16, "width after the uneven split")
             self.wide = self.WIDTHS[self.WIDTHS.index(self.width) + 1]
         self.roots, self.buckets = self.first_roots << self.shift, 2 << self.pair_bits
         self.for_life = self.shift + self.pair_bits + self.width  # bits that its entries always know
