@@ -91,12 +91,6 @@ static void set_live_period(struct bloom *b, uint64_t period, bool near)
   learn_live(b);
 }
 
-static void set_period(struct bloom *b, unsigned period)
-{
-  if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
-    atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
-}
-
 /* Chooses a period in which all shards together count fewer keys than there is room for. */
 int tamis__bloom_watch(struct bloom *b)
 {
@@ -111,8 +105,8 @@ int tamis__bloom_watch(struct bloom *b)
     period *= 2;
   if (b->live)
     set_live_period(b, period, near);
-  else
-    set_period(b, period);
+  else if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
+    atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
   return TAMIS_OK;
 }
 

@@ -149,12 +149,6 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 
 /* ---- union ---- */
 
-static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
-{
-  unsigned of_key = bloom_shape_bits_per_key(shape);
-  return (bits + of_key - 1) / of_key;
-}
-
 /* The keys that are certainly present: those counted before the union. */
 struct certain {
   uint64_t into, from;
@@ -163,7 +157,8 @@ struct certain {
 static uint64_t certain_after(const struct bloom *into, const struct certain *before,
                               uint64_t added)
 {
-  uint64_t keys = before->into + fewest_keys(bloom_shape_of(into), added);
+  const unsigned of_key = bloom_shape_bits_per_key(bloom_shape_of(into));
+  const uint64_t keys = before->into + (added + of_key - 1) / of_key;
   return keys > before->from ? keys : before->from;
 }
 
@@ -280,20 +275,6 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
   return room;
 }
 
-/* Requires that has_room() has found room.  u.limit allows for errors of the estimated keys. */
-static struct fixed_union begin_fixed(const struct bloom *into, const struct census *before,
-                                      uint64_t keys_from, uint64_t keys_into)
-{
-  const struct bloom_geometry g = bloom_geometry_of(into);
-  const double most = bloom_geometry_keys(&g, (uint64_t) bloom_geometry_most_bits(&g));
-  struct fixed_union u = {.keys_from = keys_from};
-  u.expected = brought_keys(into, before, keys_from);
-  u.limit = keys_into + u.expected;
-  if (u.limit < (uint64_t) (most + 4 * sqrt(most)))
-    u.limit = (uint64_t) (most + 4 * sqrt(most));
-  return u;
-}
-
 static int merge_fixed(struct bloom *into, const struct bloom *from)
 {
   const struct certain certain = {bloom_counted(into, KEYS), bloom_counted(from, KEYS)};
@@ -304,7 +285,13 @@ static int merge_fixed(struct bloom *into, const struct bloom *from)
   const uint64_t added = set_bits_sum(&before.added);
   if (added && !has_room(into, &certain, &before))
     return TAMIS_EFULL;
-  struct fixed_union u = begin_fixed(into, &before, keys_from, keys_into);
+  const struct bloom_geometry g = bloom_geometry_of(into);
+  const double most = bloom_geometry_keys(&g, (uint64_t) bloom_geometry_most_bits(&g));
+  struct fixed_union u = {.keys_from = keys_from,
+                          .expected = brought_keys(into, &before, keys_from)};
+  u.limit = (uint64_t) (most + 4 * sqrt(most)); /* the keys are estimates, and may be too high */
+  if (u.limit < keys_into + u.expected)
+    u.limit = keys_into + u.expected;
   bool room = true;
   for (uint64_t i = 0; i < words && room; i += chunk)
     room = unite_chunk(into, from, i, words - i < chunk ? words : i + chunk, &u);
