@@ -52,8 +52,8 @@ static int plan(const tamis_options *o, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call of cuckoo_shards() reads system files about the cores.  Elsewhere, it would be
-     * the longest step of a small filter's growth. */
+    /* The first call of cuckoo_shards() reads system files about the cores.  Made later, that call
+     * would be the longest step of a small filter's growth. */
     (void) cuckoo_shards(out);
   }
   return result;

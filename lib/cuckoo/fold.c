@@ -30,8 +30,8 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
   return lanes_of_copies(segment) >= lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
 }
 
-/* Makes each entry of a bucket a counted copy of the first equal entry of its pair, beginning in
- * the lower bucket.  The caller must hold all stripes of the segment. */
+/* Makes each entry of a bucket a counted copy of the first equal entry of its pair (of the lower
+ * bucket, if it has one).  The caller must hold all stripes of the segment. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {

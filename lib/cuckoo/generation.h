@@ -52,7 +52,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
  * hold cuckoo.own_growth.  (Two threads could otherwise exceed max_bytes, and both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
-/* Destroys the struct, if it exists.  The caller must first destroy the backlog and generations. */
+/* Destroys the struct cuckoo_growth, if it exists, after its backlog and generations. */
 void tamis__growth_destroy(struct cuckoo *c);
 
 #endif

@@ -200,8 +200,7 @@ static void put_children(struct change *change, struct segment *child[2],
     tamis__change_root(change, directory_value_of_array(larger, bits));
 }
 
-/* Splits a segment.  Returns NO_ROOM if a child has too few lanes, which are wider, for its
- * entries.  The caller must hold the growth stripes of the segment. */
+/* Returns NO_ROOM if a child, whose lanes are wider, has too few lanes for its entries. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -240,7 +239,7 @@ static int split_locked(struct change *change, struct segment *parent)
 
 /* Creates the first segment of a root in the newest generation.  No generation is opened meanwhile:
  * a root of an older generation must never get a first segment, because look-ups and unique adds
- * that have found none rely on this.  The caller must hold the growth stripes of the root. */
+ * that have found none rely on this. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -330,7 +329,7 @@ static enum step step_for(const struct change *change, const struct segment *seg
 
 /* Takes a step.  If the step needs a struct cuckoo_growth and none exists, only creates the struct
  * (if max_bytes has room for both).  Then the caller must try again, as other calls may now use the
- * struct's growth stripes.  `segment` may be NULL.  The caller must hold growth stripes. */
+ * struct's growth stripes.  `segment` may be NULL. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && change->held.first == &change->c->first.own_growth) {
@@ -369,7 +368,6 @@ static bool has_path_locked(const struct bucket_pair *full)
   return tamis__path_exists(full->geometry, full->segment, full->lower, full->upper);
 }
 
-/* Makes room for a key.  The caller must hold the growth stripes of the key's segment. */
 static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
 {
   struct segment *segment = full->segment;

@@ -36,6 +36,9 @@ void tamis__shrink_late(struct cuckoo *c);
 
 /* ---- for growth.c and shrink.c: a change of the directory ---- */
 
+/* A change holds growth stripes from tamis__change_begin() to tamis__change_end().  A function that
+ * replaces a root's segment or array, or joins segments, requires all growth stripes of the root;
+ * any other function with a change requires those of the segment. */
 struct change {
   struct cuckoo *c;
   struct generation *generation;
@@ -75,8 +78,7 @@ void tamis__change_leaves(struct change *change, struct segment *segment);
 /* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
 void tamis__change_root(struct change *change, directory_value value);
 
-/* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result.
- * The change must hold all growth stripes of the root. */
+/* Returns a copy of the root's array with k = `bits`, or NULL with the reason in *result. */
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 

@@ -73,7 +73,7 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* ---- step 3: with the stripes of the pair ---- */
+/* ---- step 3: the caller must hold the stripes of the pair ---- */
 
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
@@ -103,8 +103,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
 }
 
 /* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM,
- * MARKED_FULL, or RETRY if a plain add has filled the chosen lane meanwhile.  For this function and
- * the next one, the caller must hold the stripes of the pair. */
+ * MARKED_FULL, or RETRY if a plain add has filled the chosen lane meanwhile. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {

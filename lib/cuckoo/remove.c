@@ -22,8 +22,8 @@
 #include "table/put.h"
 
 /* Whether the bucket's stripe has so few entries that the caller should check whether the segment
- * can join.  If stripes have many lanes, only a multiple of 8 entries is few enough.  The callers
- * of this function and of the next one must hold the pair's stripes. */
+ * can join.  If stripes have many lanes, only multiples of 8 are few enough, so that few removes
+ * check.  The callers of this function and of the next one must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {

@@ -148,7 +148,7 @@ static inline void segment_start_counting(struct segment *segment)
   atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
-/* Whether new segments count copies.  (Relaxed, as in segment_counts_copies().) */
+/* Whether new segments count copies.  (Relaxed: it does no harm if a copy takes a lane.) */
 static inline bool filter_counts_copies(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);

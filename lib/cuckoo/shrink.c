@@ -56,8 +56,7 @@ static void put_parent(struct change *change, struct segment *parent)
     directory_put(&change->generation->geometry, array, bits, parent);
 }
 
-/* Joins a segment with its sibling if both together are small.  Returns false if it cannot.  The
- * caller must hold all growth stripes of the root. */
+/* Joins a segment with its sibling if both together are small.  Returns false if it cannot. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -97,7 +96,7 @@ static bool may_drop(const struct cuckoo *c, const struct generation *generation
   return generation->number > 0 || !generation_is_newest(c, generation);
 }
 
-/* Drops a root's only segment if it is empty.  The caller must hold the root's growth stripes. */
+/* Drops a root's only segment if it is empty. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;
@@ -126,8 +125,7 @@ static bool is_needed(const struct cuckoo_geometry *g, const struct directory_ar
 }
 
 /* Replaces a root's array by one of half the size.  Returns false if a segment needs the present
- * size, the array has the smallest size, or memory was refused.  The caller must hold the growth
- * stripes of the root. */
+ * size, the array has the smallest size, or memory was refused. */
 static bool halve_locked(struct change *change)
 {
   unsigned bits;

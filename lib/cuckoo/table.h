@@ -287,7 +287,7 @@ static inline bool generation_is_newest(const struct cuckoo *c, const struct gen
   return generation->number == cuckoo_generations(c) - 1;
 }
 
-/* Relaxed, as in cuckoo_growth_figure(). */
+/* Relaxed: the limit publishes no other data. */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
   return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
