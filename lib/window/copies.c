@@ -92,35 +92,23 @@ uint64_t tamis__window_further(const struct window_layer *layer, struct window_l
   return further;
 }
 
-static struct window_stripe *
-stripe_of_lane(const struct window *w, const struct window_layer *layer, struct window_lane lane)
-{
-  return window_stripe_of_block(w, lane.index >> layer->block_shift);
-}
-
-/* Sets the count of a lane.  The caller must hold the plane's lock and the word's stripe. */
-static int set_locked(struct window *w, const struct count_place *at, uint64_t further)
-{
-  struct request request = {.w = w};
-  struct counts_memory memory = memory_of(&request);
-  if (further >= saved_most_copies)
-    return TAMIS_EFULL;
-  return tamis__plane_set(&at->plane->counts, at->size, &memory, at->word, at->lane, further)
-             ? TAMIS_OK
-             : request.result;
-}
-
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more)
 {
   struct count_place at = place_of(layer, lane);
   int result = TAMIS_OK;
   lock_take(&at.plane->lock);
-  if (!plane_step(&at.plane->counts, at.word, at.lane, more))
-    result = set_locked(w, &at, plane_get(&at.plane->counts, at.word, at.lane) + more);
+  if (!plane_step(&at.plane->counts, at.word, at.lane, more)) {
+    struct request request = {.w = w, .result = TAMIS_EFULL};
+    struct counts_memory memory = memory_of(&request);
+    const uint64_t sum = plane_get(&at.plane->counts, at.word, at.lane) + more;
+    if (sum >= saved_most_copies ||
+        !tamis__plane_set(&at.plane->counts, at.size, &memory, at.word, at.lane, sum))
+      result = request.result;
+  }
   lock_release(&at.plane->lock);
   if (result == TAMIS_OK)
-    window_count_copies(stripe_of_lane(w, layer, lane), more);
+    window_count_copies(window_stripe_of_block(w, lane.index >> layer->block_shift), more);
   return result;
 }
 
@@ -133,7 +121,7 @@ static void count_in_stripes(struct window *w, const struct window_layer *layer,
     if (!counts[i])
       continue;
     const struct window_lane lane = {(first + i) / s->lanes, (unsigned) ((first + i) % s->lanes)};
-    struct window_stripe *stripe = stripe_of_lane(w, layer, lane);
+    struct window_stripe *stripe = window_stripe_of_block(w, lane.index >> layer->block_shift);
     if (!lane_get(s, word_load(&layer->words[lane.index]), lane.lane))
       counts[i] = 0;
     window_lock(w, stripe);

@@ -160,23 +160,19 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   return w;
 }
 
-static void destroy_own(struct window *w, const tamis_allocator *from)
-{
-  tamis__window_destroy_layers(w);
-  tamis__window_destroy_planes(w, &w->first);
-  tamis__memory_release(from, w->first.words, window_bytes(&w->first.geometry));
-  tamis__memory_release(from, w->stripes.all, beside_bytes(w));
-}
-
 void tamis__window_destroy(tamis_filter *f)
 {
   struct window *w = window_of(f);
   const tamis_allocator from = *filter_allocator(&w->head);
   tamis__owner_end(&w->owner);
   lock_destroy(&w->opening);
-  if (w->shared)
+  if (w->shared) {
     window_close(w->shared);
-  else
-    destroy_own(w, &from);
+  } else {
+    tamis__window_destroy_layers(w);
+    tamis__window_destroy_planes(w, &w->first);
+    tamis__memory_release(&from, w->first.words, window_bytes(&w->first.geometry));
+    tamis__memory_release(&from, w->stripes.all, beside_bytes(w));
+  }
   tamis__memory_release(&from, w, sizeof *w);
 }

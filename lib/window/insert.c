@@ -68,9 +68,9 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
   return settled;
 }
 
-/* Returns true if an add that renews has nothing to write.  Takes no stripe: if the function misses
- * an entry that is being moved, the add searches again under the stripes.  Returns false if there
- * are several layers in the cuckoo kind, in which the add has to find the key's home (pair.h). */
+/* Whether an add that renews has nothing to write.  If the function misses an entry that is being
+ * moved, the add searches again under the stripes.  Returns false if there are several layers in
+ * the cuckoo kind, in which the add has to find the key's home (pair.h). */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);

@@ -346,8 +346,8 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  /* Windows cannot be mapped: they could not forget keys.  A shared window cannot be read without
-   * locks: the reader could miss entries that move.  But max_bytes is checked first. */
+  /* A mapped window could not forget keys.  A reader without locks could miss entries that move in
+   * a shared window.  But max_bytes is checked first. */
   if (r->live && saved->limit && window_bytes(&l.plan.geometry) > saved->limit)
     return TAMIS_EFULL;
   if (r->mapping || r->live)

@@ -85,8 +85,8 @@ static enum window_answer search(const struct window *w, uint64_t mixed)
   return epoch_read(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
 }
 
-/* Repeats a look-up during which a version or the epoch word has changed, or which has read only
- * the first of several layers. */
+/* Repeats a look-up if an entry has moved, the epoch word has changed, or there are several
+ * layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
   bool retry = !epoch_has_grown(epoch_read(&w->state->epoch));

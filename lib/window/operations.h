@@ -52,8 +52,8 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash);
 /* The number of copies of a key in a counted table. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
 
-/* Adds `copies` to the number of copies of an entry in a counted table.  Returns TAMIS_EFULL if the
- * sum is too large.  The caller must hold the stripes of the pair. */
+/* Adds to the number of copies of an entry in a counted table.  Returns TAMIS_EFULL if the sum is
+ * too large.  The caller must hold the stripes of the pair. */
 int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
                               const struct found *at, unsigned copies);
 

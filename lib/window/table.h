@@ -26,8 +26,6 @@
  *    8  sweeps as in 6, and also clears the lanes whose age will exceed G after step 9
  *    9  replaces the epoch word by one whose stamp is d steps ahead
  *
- * To end more than G periods, tamis_advance() jumps over G periods, then ends one more by 5 and 6.
- *
  * [P] A writer writes a lane at most twice, and leaves no old stamp there.
  *     1. An advance takes the writer's stripe before each step 9 and after each step 5.  So while
  *        the writer holds the stripe, at most one step 9 and then one step 5 change the period.
@@ -64,9 +62,8 @@
  *
  * [A] No false negative.  A look-up reads, in this order: the epoch word, the version of the
  *     fingerprint, the lower bucket, the upper bucket, the version again, the epoch word again.  It
- *     begins again if the version or the epoch word has changed.  (The second read of the epoch
- *     word finds that a lane's stamp may be of a later period, which the first word calls dead.)
- *     Suppose that a look-up misses a key that is remembered during the whole look-up.
+ *     begins again if the version or the epoch word has changed.  Suppose that a look-up misses a
+ *     key that is remembered during the whole look-up.
  *     1. The epoch word did not change, so the period was the same throughout.
  *     2. At every instant one of the buckets had the key with a live stamp, because one store
  *        replaces an old stamp by a new one.

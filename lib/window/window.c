@@ -51,12 +51,6 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return result;
 }
 
-static int refuse_layout(const struct refusal *why)
-{
-  return tamis__refuse(why, TAMIS_EUNSUPPORTED,
-                       "layout is word; with a window it must be blocked or classic");
-}
-
 /* The lowest rate for this capacity.  Ignores the capacity if its equal hashes alone give 1. */
 static double lowest_rate(const tamis_options *options)
 {
@@ -71,7 +65,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 {
   struct window_plan plan = tamis__window_plan_of(options);
   if (!layout_is_possible(options))
-    return refuse_layout(why);
+    return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                         "layout is word; with a window it must be blocked or classic");
   int result = window_geometry_plan(&plan.spec, &plan.geometry);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
