@@ -5,6 +5,9 @@
 
 The tests run in a process of their own.  Its supervisors end nginx and remove its folder, however it ends.
 """
+import os
+import re
+
 import pytest
 import server
 from loopback import SKIPPED, finish, supervise
@@ -28,3 +31,17 @@ pytest_sessionfinish = finish
 def context(pytestconfig):
     yield pytestconfig.context
     pytestconfig.context.end()
+
+
+@pytest.fixture
+def on_small_disk(context):
+    """nginx whose folder `disk` is a disk of its own, if this machine lets root mount one."""
+    def make(size, *args):
+        nginx = context.nginx(*args)
+        nginx.path("disk").mkdir()
+        nginx.wrapper = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size={size} none {nginx.path("disk")} && exec "$@"', "sh"]
+        said = nginx.test()[1] if os.geteuid() == 0 else "only root mounts disks"
+        if re.search("only root|unshare|mount", said):
+            pytest.skip(said)
+        return nginx
+    return make

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 
-import pytest
 import server
 from server import USER, found, same
 
@@ -199,16 +198,9 @@ def test_nothing_is_created(context):
     same(nginx.run("-s", "stop")[0], 0, "an order by a file that contradicts the filter")
 
 
-def test_a_full_disk(context):
+def test_a_full_disk(on_small_disk):
     """The file cannot be created: nginx does not start, and says why."""
-    if os.geteuid():
-        pytest.skip("root mounts a small disk")
-    nginx = context.nginx(http="tamis_filter a disk/b key=$uri capacity=1m;")
-    nginx.path("disk").mkdir()
-    nginx.wrapper = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=200k none {nginx.path("disk")} && exec "$@"', "sh"]
-    nginx.write_config()
+    nginx = on_small_disk("200k", "tamis_filter a disk/b key=$uri capacity=1m;")
     status, said = nginx.run()
-    if "unshare" in said or "mount" in said:
-        pytest.skip(f"no mount here: {said}")
     same(status, 1, said)
     found(r'tamis_filter "a": \S*/disk/b cannot be written: No space left on device', said)

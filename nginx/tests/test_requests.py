@@ -119,20 +119,12 @@ def test_a_full_filter(context):
         wait_until(lambda: re.search(r"the filter is full \([1-9]\d+ more before\)", nginx.log()), "what was not logged is counted")
 
 
-def test_growth_and_a_full_disk(context):
+def test_growth_and_a_full_disk(context, on_small_disk):
     """A filter grows up to max_bytes; and where the disk is full before that, no worker dies."""
     say = "location / { return 200 $tamis_first_t; }"
     nginx = context.start("tamis_filter t tokens key=$arg_t capacity=100 max_bytes=1m growable fpp=1e-6;", say)
     same(set(keys_until_full(nginx, 5000)), {"1"}, "a filter that grows")
-    if os.geteuid():
-        pytest.skip("root mounts a small disk")
-    nginx = context.nginx("tamis_filter t disk/tokens key=$arg_t capacity=1000 max_bytes=64m growable fpp=1e-6;", say)
-    nginx.path("disk").mkdir()
-    nginx.wrapper = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=64k none {nginx.path("disk")} && exec "$@"', "sh"]
-    nginx.write_config()
-    said = nginx.run("-t")[1]
-    if "unshare" in said or "mount" in said:
-        pytest.skip(f"no mount here: {said}")
+    nginx = on_small_disk("64k", "tamis_filter t disk/tokens key=$arg_t capacity=1000 max_bytes=64m growable fpp=1e-6;", say)
     nginx.start()
     got = keys_until_full(nginx, 30000)
     same((set(got[:1000]), set(got[-1000:])), ({"1"}, {"0"}), "answers")

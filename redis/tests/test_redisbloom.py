@@ -349,11 +349,7 @@ def test_keys_of_both_types(context):
 def test_names_that_are_taken(context):
     """Beside a module that has BF.* and RedisBloom's type: the commands are TAMIS.BF.*, here, in files and on replicas,
     which need not have that module.  CF.* is as ever."""
-    other = pathlib.Path(context.module).parent / "tests" / "other_module.so"
-    if not other.exists():
-        pytest.skip("other_module.so is not built")
-    options = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--loadmodule", str(other))
-    server = context.start(*options)
+    server = context.start("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--loadmodule", context.beside("other_module"))
     replica = context.start("--replicaof", servers.HOST, server.port)
     assert "another module has bf.*" in server.log() and "reads its files" in server.log()
     in_step(server, replica)

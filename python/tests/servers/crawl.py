@@ -49,11 +49,11 @@ class Crawl:
     def __init__(self, folder, options):
         self.folder, self.dice = folder, random.Random(options.seed)
         self.site = servers.Site(folder / "site", lambda port: locations(options.digits))
-        self.jobdir, self.settings = folder / "job", options.setting
+        self.jobdir = folder / "job"
         self.kills, self.printed, self.fetched, self.excused = 0, 0, collections.Counter(), 0
 
     def start(self, *before):
-        python = [sys.executable, "-W", "ignore", SPIDER, self.site.url("/p"), self.jobdir, *self.settings]
+        python = [sys.executable, "-W", "ignore", SPIDER, self.site.url("/p"), self.jobdir]
         return loopback.Process([*before, *python], self.folder / "run").start()
 
     def asked(self):
@@ -120,8 +120,7 @@ class Crawl:
 def main(folder, options):
     crawl = Crawl(folder, options)
     crawl.kills = options.kills
-    if not options.setting:
-        crawl.run_without_room()
+    crawl.run_without_room()
     for runs in itertools.count(1):
         if crawl.run():
             break
@@ -143,6 +142,5 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--digits", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--setting", action="append", default=[], help="of Scrapy's, as NAME=VALUE")
     arguments = parser.parse_args()
     loopback.supervised(lambda folder: main(folder, arguments))

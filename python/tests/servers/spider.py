@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Crawls a site: spider.py START_URL JOBDIR [SETTING=VALUE ...].  Its last line is the reason of the end."""
+"""Crawls a site: spider.py START_URL JOBDIR.  Its last line is the reason of the end."""
 import json
 import sys
 
@@ -23,11 +23,11 @@ class Spider(scrapy.Spider):
         print(json.dumps({"reason": reason, **stats}))
 
 
-def main(start, jobdir, *settings):
+def main(start, jobdir):
     process = CrawlerProcess({
         "DUPEFILTER_CLASS": "tamis.scrapy.DupeFilter", "JOBDIR": jobdir, "DUPEFILTER_SAVE_INTERVAL": 0.3,
         "LOG_LEVEL": "INFO", "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "TELNETCONSOLE_ENABLED": False,
-        "REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7", **dict(setting.split("=", 1) for setting in settings)})
+        "REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7"})
     process.crawl(Spider, start)
     process.start()
 
