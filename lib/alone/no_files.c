@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: shared_file.h and live_file.h on a machine without files.  No file can be opened, so
+ * Layer 1: shared_file.h on a machine without files.  No file can be opened, so
  * functions that need an open file are never called: they exist only because code refers to them.
  */
-#include "base/live_file.h"
 #include "base/shared_file.h"
 
 #include <errno.h>

@@ -16,6 +16,8 @@
 #ifndef TAMIS_LIB_SHARED_FILE_H
 #define TAMIS_LIB_SHARED_FILE_H
 
+#include "base/saved.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,13 +75,8 @@ struct refused_space {
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
-/* Returns TAMIS_OK if the file system has this number of free bytes, otherwise TAMIS_EIO. */
-int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
-
-/* Reads or writes all `size` bytes.  A read returns TAMIS_ECORRUPT if the file is too short. */
+/* Reads all `size` bytes.  Returns TAMIS_ECORRUPT if the file is too short. */
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
-int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
-                             uint64_t at);
 
 /* A part of a shared file, from `at` to `end`, as the context of a tamis_read_function or a
  * tamis_write_function.  Both functions go through the part once.  A write beyond the end fails. */
@@ -103,5 +100,34 @@ void tamis__shared_file_close(struct shared_file *file);
 
 /* Returns a number that differs between starts of the machine, or 0 if it is not known. */
 uint64_t tamis__shared_file_boot(void);
+
+/* ---- live files: the files of filters shared by processes ---- */
+
+/* Rounds up to a multiple of SAVED_ARRAY_ALIGNMENT, at which each part of a live file begins. */
+static inline uint64_t live_file_aligned(uint64_t at)
+{
+  return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
+}
+
+/* The contents of a new file.  All other bytes are zero. */
+struct live_file {
+  const struct saved_head *saved; /* the header */
+  /* Writes the blocks that follow the header; NULL: there are none. */
+  void (*put_blocks)(const void *context, struct saved_writer *w);
+  const void *context;
+  const uint64_t *numbers; /* `n` numbers to write at the offset numbers_at */
+  unsigned n;
+  uint64_t numbers_at;
+  uint64_t size;     /* the size of the whole file */
+  uint64_t reserved; /* disk space is reserved for the bytes before this offset */
+};
+
+int tamis__live_file_write(const struct live_file *new, struct shared_file *file);
+
+/* After a restart of the machine, the file's counters may be out of date, and reserved space may be
+ * lost.  Then the first process that opens the file calls `mend`, while others wait.  *boot, a word
+ * in the file, says after which start of the machine the file was last mended. */
+int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
+                                   int (*mend)(void *context), void *context);
 
 #endif

@@ -5,8 +5,8 @@
  * The creator plans all layers that the file may ever have.  A process that opens the file plans
  * nothing: it checks the file's layout once, and remembers the place of each layer.
  */
-#include "base/live_file.h"
 #include "base/memory.h"
+#include "base/shared_file.h"
 #include "bloom/bloom.h"
 #include "bloom/capacity.h"
 #include "bloom/layers.h"

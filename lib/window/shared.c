@@ -5,8 +5,8 @@
 #include "window/shared.h"
 
 #include "base/cancel.h"
-#include "base/live_file.h"
 #include "base/memory.h"
+#include "base/shared_file.h"
 #include "window/counted.h"
 #include "window/create.h"
 #include "window/operations.h"

@@ -6,9 +6,9 @@
  */
 #include "base/counted.h"
 #include "base/counter.c"
-#include "base/live_file.c"
 #include "base/memo.c"
 #include "base/owned.c"
+#include "base/shared_file.c"
 #include "base/stripe.c"
 #include "bloom/layers.c"
 #include "bloom/live.c"
