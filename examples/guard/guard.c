@@ -30,7 +30,7 @@
 enum { THREADS = 8, MOST_BYTES = 4096, MOST_DIGITS = 18 };
 
 struct body {
-  size_t size;
+  size_t size; /* of all that came, of which `text` has the beginning */
   char text[MOST_BYTES + 1];
 };
 
@@ -192,9 +192,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
     return body ? MHD_YES : MHD_NO;
   }
   if (*size > 0) {
-    size_t room = MOST_BYTES - body->size, n = *size < room ? *size : room;
-    memcpy(body->text + body->size, data, n);
-    body->size += n;
+    size_t room = body->size < MOST_BYTES ? MOST_BYTES - body->size : 0;
+    memcpy(body->text + MOST_BYTES - room, data, *size < room ? *size : room);
+    body->size += *size;
     *size = 0;
     return MHD_YES;
   }
@@ -205,6 +205,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
   size_t digits = strspn(id, "0123456789");
   if (digits == 0 || digits > MOST_DIGITS || id[digits] != '\0' || id[0] == '0')
     return answer(c, MHD_HTTP_BAD_REQUEST, "guard", "/items/NUMBER, or /stats\n");
+  if (strlen(body->text) < body->size) /* it would be stored in part */
+    return answer(c, MHD_HTTP_BAD_REQUEST, "guard", "at most 4096 bytes of text\n");
   if (strcmp(method, "PUT") == 0)
     return put(c, id, body->text);
   return strcmp(method, "DELETE") == 0 ? delete (c, id) : get(c, id);

@@ -236,6 +236,8 @@ static size_t choose(const char *id, char *text)
 static size_t find(const char *id)
 {
   static char chosen[12 * MOST_DAYS + 3];
+  if (strlen(id) > MOST_ID)
+    die(id, "is the beginning of an id that is too long");
   for (;;) {
     size_t n = choose(id, chosen);
     PGresult *r = query("SELECT " KNOWN ", (SELECT string_agg(DISTINCT day::text, ' ') FROM orders"
@@ -255,9 +257,9 @@ static size_t find(const char *id)
 
 static void find_all(void)
 {
-  char id[MOST_ID + 1];
+  char id[MOST_ID + 2];
   size_t lookups = 0, searched = 0;
-  for (; scanf("%64s", id) == 1; lookups++, fflush(stdout))
+  for (; scanf("%65s", id) == 1; lookups++, fflush(stdout))
     searched += find(id);
   if (lookups > 0)
     fprintf(stderr, "%.2f of %zu partitions were searched for an id\n",
@@ -294,5 +296,5 @@ int main(int argc, char **argv)
   else
     find_all();
   PQfinish(database);
-  return 0;
+  return ferror(stdout) ? (die("standard output", "cannot be written"), 1) : 0;
 }

@@ -31,9 +31,9 @@ def id_of(number):
 class Client:
     """The program, with a command."""
 
-    def __init__(self, scene, *words):
+    def __init__(self, scene, *words, stdout=subprocess.PIPE):
         self.process = subprocess.Popen(
-            list(map(str, [scene.program, scene.bank, *words])), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            list(map(str, [scene.program, scene.bank, *words])), stdin=subprocess.PIPE, stdout=stdout,
             stderr=subprocess.PIPE, text=True, preexec_fn=end_with_parent, env={**os.environ, **scene.database.environment})
 
     def ask(self, text):
@@ -130,6 +130,10 @@ def promises(scene):
     insert(1, "a row of a partition that was attached again is found")
     status, _, err = Client(scene, "insert").end("1  two-spaces\n")
     check(status == 1 and "is not 'DAY ID'" in err, "a line that is no row is refused", err)
+    status, out, err = Client(scene, "find").end(id_of(7) + "\n" + "1" * 65 + "\n")
+    check(status == 1 and out == f"{id_of(7)} 1\n" and "too long" in err, "an id that is too long is refused, not cut in two", err)
+    with open("/dev/full", "w") as full:
+        check(Client(scene, "find", stdout=full).end(id_of(7) + "\n")[0] == 1, "a full disk is an error")
     for client in (writer, reader):
         check(client.end()[0] == 0, "a client ends at the end of its input")
     scene.new_table()
