@@ -96,13 +96,14 @@ def work(part):
     return keep(seen, *part)
 
 
-def join(todo, paths, out):
-    """The parts of each file become one file."""
+def join(todo, paths, folder, out):
+    """The parts of each file become one file, which takes its name when it is complete."""
     for path in paths:
-        with open(out / path.name, "wb") as whole:
+        with open(folder / "whole", "wb") as whole:  # no name of a part
             for of, _, _, part in todo:
                 if of == path:
                     whole.write(part.read_bytes())
+        os.replace(folder / "whole", out / path.name)
 
 
 def main():
@@ -116,6 +117,9 @@ def main():
     options = parser.parse_args()
     if len({path.name for path in options.files}) < len(options.files):
         parser.error("two files have the same name, and so would have one file in --out")
+    for path in options.files:
+        if not path.is_file():
+            parser.error(f"{path} is no file that several processes can read")
     options.out.mkdir(parents=True, exist_ok=True)
     for path in options.files:
         if path.resolve() == (options.out / path.name).resolve():
@@ -133,7 +137,7 @@ def main():
             with multiprocessing.get_context("spawn").Pool(options.processes, open_filter, (path,)) as pool:
                 counts = pool.map(work, todo, chunksize=1)
             memory = filter.nbytes
-        join(todo, options.files, options.out)
+        join(todo, options.files, folder, options.out)
     count, kept = map(sum, zip(*counts)) if counts else (0, 0)
     print(json.dumps({"documents": count, "kept": kept, "bytes": memory}))
 

@@ -11,6 +11,7 @@ import argparse
 import gzip
 import json
 import math
+import os
 import pathlib
 import resource
 import subprocess
@@ -68,11 +69,11 @@ def run(folder, name, *options):
     return result, kept
 
 
-def refuses(out, *paths):
-    """Files of one name, and files in the output's folder, are refused, and stay as they are."""
-    before = [path.read_bytes() for path in paths]
-    status = subprocess.run([sys.executable, "-B", HERE / "dedup.py", "--out", out, *paths], capture_output=True).returncode
-    return status == 2 and before == [path.read_bytes() for path in paths]
+def leaves(status, out, *paths):
+    """The program ends with this status, and its input files stay as they are."""
+    before = [path.read_bytes() for path in paths if path.is_file()]
+    ended = subprocess.run([sys.executable, "-B", HERE / "dedup.py", "--out", out, *paths], input=b"", capture_output=True)
+    return ended.returncode == status and before == [path.read_bytes() for path in paths if path.is_file()]
 
 
 def main():
@@ -91,7 +92,11 @@ def main():
         rough, of_filter = run(folder, "filter", "--capacity", count, "--fpp", options.fpp, "--processes",
                                options.processes)
         one = folder / "part0.jsonl"
-        assert refuses(folder, one) and refuses(folder / "new", one, folder / "exact" / one.name)
+        assert leaves(2, folder, one) and leaves(2, folder / "new", one, folder / "exact" / one.name)
+        assert leaves(2, folder / "new", pathlib.Path("/dev/stdin"))
+        (folder / "linked").mkdir()
+        os.link(one, folder / "linked" / one.name)
+        assert leaves(0, folder / "linked", one)
     texts, expected = [normalised(one["text"]) for one in of_filter], {normalised(one["text"]) for one in of_exact}
     wrong = exact["kept"] - rough["kept"]
     print(f"{count} documents, {exact['kept']} different ones\n")
