@@ -298,11 +298,12 @@ int tamis__bloom_watch(struct bloom *b);
  * first layers planned for more.  The filter must not be shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* In layers.c: returns how many keys, up to the capacity, keep the first layer within its share. */
+/* In layers.c: returns how many keys, up to the capacity, the first layer may have within its
+ * share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the most set bits of a fixed filter: the expected number for `capacity`
- * keys, plus four standard deviations of independent bits, which are an upper bound. */
+ * keys, plus four standard deviations (of independent bits, so they are upper bounds). */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the number of counted keys that set bloom_geometry_most_bits() bits. */
@@ -318,7 +319,7 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* Returns what a search of this layer alone reads. */
+/* Returns the row for a search of this layer alone. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,

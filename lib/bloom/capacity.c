@@ -14,8 +14,8 @@ double bloom_geometry_most_bits(const struct bloom_geometry *g)
   return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
 }
 
-/* Integrates 1 - rate over the square root of the number of keys, as a function of which the rate
- * is smooth at 0, by Simpson's rule. */
+/* Integrates 1 - rate over the keys by Simpson's rule.  The variable is the square root of the
+ * number of keys: as a function of this root, the rate is smooth at 0. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
 {
   enum { STEPS = 32 };

@@ -31,7 +31,8 @@ enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 /* Two bits in each of 32 sections give the rate 2^-64.  64-bit hashes allow no lower rate. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
-/* The API does not name these layouts: TAMIS_LAYOUT_WORD of fixed filters, TAMIS_COUNTING_BLOOM. */
+/* Two layouts that the API does not name: TAMIS_LAYOUT_WORD of a fixed filter,
+ * TAMIS_COUNTING_BLOOM. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 

@@ -22,7 +22,7 @@ struct bloom_keys {
   vector word[VECTOR_WORDS];    /* the indices of the words, section by section */
 };
 
-/* Like bloom_word_mask(). */
+/* Computes bloom_word_mask() of each key. */
 VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape shape)
 {
   vector mask = vector_of(0), rotations = hash;
@@ -35,7 +35,7 @@ VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape
   return mask;
 }
 
-/* Like bloom_pattern(), in the blocked layout. */
+/* Computes bloom_pattern() of each key, in the blocked layout. */
 VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape shape)
 {
   vector pattern = vector_of(UINT64_C(1) << 32);
