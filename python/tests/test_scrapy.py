@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """tamis.scrapy.DupeFilter without a crawl; tests/servers/crawl.py has crawls."""
 import logging
+import pickle
 import resource
 import sqlite3
+from types import SimpleNamespace as Some
 
 import pytest
 import tamis
@@ -142,3 +144,21 @@ def test_a_disk_that_is_full_at_a_commit(crawler, tmp_path, monkeypatch):
     f._change("done", f.request_fingerprint(first))
     assert f._pending is None
     assert sqlite3.connect(tmp_path / "requests.pending").execute("SELECT count(*) FROM pending").fetchone() == (1,)
+
+
+def test_a_run_that_cannot_schedule_again_what_was_pending(crawler, tmp_path):
+    """The next run can, perhaps with a spider that has the callback again."""
+    f = DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path)))
+    f._pending.begin()
+    f._pending.add("fingerprint", b"no request")
+    f._pending.commit()
+    f._pending.abandon()
+    one = crawler(JOBDIR=str(tmp_path))
+    f = DupeFilter.from_crawler(one)
+    one.engine = Some(slot=Some(scheduler=Some(next_request=None, enqueue_request=None), remove_request=None))
+    with pytest.raises(pickle.UnpicklingError):
+        f.open()
+    f.close("shutdown")
+    again = DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path)))
+    assert again._pending.was_killed and len(list(again._pending.all())) == 1
+    again._pending.abandon()

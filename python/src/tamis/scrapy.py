@@ -63,7 +63,7 @@ class _Pending:
         self.base.execute("CREATE TABLE IF NOT EXISTS pending (fingerprint TEXT PRIMARY KEY, times INTEGER, request BLOB)"
                           " WITHOUT ROWID")
         self.base.execute("CREATE TABLE IF NOT EXISTS runs (running INTEGER)")
-        #: whether the last run was killed
+        #: whether the last run was killed, and its requests are not yet scheduled again
         self.was_killed = self.base.execute("SELECT 1 FROM runs").fetchone() is not None
 
     def begin(self):
@@ -257,10 +257,13 @@ class DupeFilter(RFPDupeFilter):
     def _restore(self):
         scheduler, spider, count = self._slot.scheduler, self.crawler.spider, 0
         self._restoring = True
-        for written, in self._pending.all():
-            scheduler.enqueue_request(request_from_dict(pickle.loads(written), spider=spider))
-            count += 1
-        self._restoring = False
+        try:
+            for written, in self._pending.all():
+                scheduler.enqueue_request(request_from_dict(pickle.loads(written), spider=spider))
+                count += 1
+        finally:  # the spider may have a callback no more
+            self._restoring = False
+        self._pending.was_killed = False
         logger.info("The last run was killed: %d requests are scheduled again", count)
 
     # ---- saves ----
@@ -301,10 +304,12 @@ class DupeFilter(RFPDupeFilter):
     def _close(self):
         if self._pending is not None:
             try:
+                if self._pending.was_killed:
+                    raise RuntimeError("the requests of the run before are not scheduled again")
                 self.seen.save(self._new_path)
                 self._pending.end()
                 os.replace(self._new_path, self._path)
-            except (OSError, sqlite3.Error) as error:
+            except (OSError, RuntimeError, sqlite3.Error) as error:
                 self._pending.abandon()
                 logger.error("The duplicate filter is not saved: %s.  The next run goes on from the last save", error)
             self._pending = None
