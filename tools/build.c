@@ -162,8 +162,9 @@ static bool plan_filter(struct plan *plan, const struct build_options *options,
   if (options->like != NULL)
     return plan_like(plan, options->like);
   struct shared_options shared = options->shared;
-  if (!shared.kind_given && !options->live.layout_given && shared.capacity == 0 &&
-      shared.memory == 0 && (options->fixed || !inputs_sized(inputs->files, inputs->count)))
+  bool unknown = shared.capacity == 0 && !inputs_sized(inputs->files, inputs->count);
+  if (!shared.kind_given && !options->live.layout_given && shared.memory == 0 &&
+      (options->fixed || unknown))
     shared.kind = TAMIS_CUCKOO;
   if (!plan_make(plan, &shared, inputs->files, inputs->count))
     return false;

@@ -220,6 +220,8 @@ done
 try "windows of several layers have no union" one_line 1 "cannot unite" : merge kept.tamis kept.tamis -o both.tamis
 cp "$saved/1/window-fixed.tamis" kept.tamis
 try "merge of a window with itself" good : merge kept.tamis kept.tamis -o both.tamis
+run build --fixed --capacity 1M half.a -o fixed.tamis
+try "build --fixed --capacity: a cuckoo filter" grep -q '^kind *cuckoo$' out : info fixed.tamis
 run build --fixed --capacity 1k half.a -o b.tamis
 check "build --fixed: more lines than it has room for" one_line 1 "more distinct lines than fit"
 run build --like "$saved/1/cuckoo-fixed.tamis" half.a -o b.tamis
