@@ -54,7 +54,6 @@ enum {
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
-/* Magic numbers, then offsets in a header (..._AT), and values of a header's fields. */
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
 /* A file for several processes begins with this while it is written in place.  Only one byte

@@ -175,7 +175,7 @@ static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
   return failed ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* In bytes, or 0 if the number is not known. */
+/* Returns the free bytes of the file system, or 0 if the number is not known. */
 static uint64_t free_space(const struct statfs *system)
 {
   return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);
