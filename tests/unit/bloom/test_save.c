@@ -70,3 +70,54 @@ TEST(keys_are_counted_before_the_words)
     free(late.bytes.data);
   }
 }
+
+/* Blocks without headers, each directly after the last one that is not released, as some allocators
+ * give them. */
+enum { CELL = 64, CELLS = 1024 };
+struct arena {
+  _Alignas(CELL) char bytes[CELLS * CELL];
+  bool given[CELLS];
+  size_t sizes[CELLS]; /* of the block that begins here */
+};
+
+static void *allocate_next(void *context, size_t alignment, size_t size)
+{
+  struct arena *arena = context;
+  size_t at = CELLS, cells = (size + CELL - 1) / CELL;
+  assert_true(alignment <= CELL);
+  while (at && !arena->given[at - 1])
+    at--;
+  if (at + cells > CELLS)
+    return NULL;
+  arena->sizes[at] = size;
+  memset(arena->given + at, true, cells);
+  return arena->bytes + at * CELL;
+}
+
+static void release_cells(void *context, void *block, size_t alignment, size_t size)
+{
+  struct arena *arena = context;
+  const ptrdiff_t at = ((char *) block - arena->bytes) / CELL;
+  (void) alignment;
+  assert_int_equal(size, arena->sizes[at]);
+  memset(arena->given + at, false, (size + CELL - 1) / CELL);
+}
+
+/* The struct of a loaded filter may not follow its words, since one block would be released for both. */
+TEST(words_and_struct_are_released_side_by_side)
+{
+  for (uint64_t capacity = 20; capacity <= 200; capacity += 20) {
+    static struct arena arena;
+    const tamis_allocator allocator = {allocate_next, release_cells, &arena};
+    tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+    options.allocator = &allocator;
+    tamis_filter *f = create(TAMIS_LAYOUT_BLOCKED, capacity, 10), *g;
+    struct bytes saved = saved_bytes(f);
+    struct source source = source_of(&saved);
+    assert_int_equal(tamis_load(&options, read_source, &source, &g), TAMIS_OK);
+    tamis_destroy(f);
+    tamis_destroy(g);
+    assert_null(memchr(arena.given, true, CELLS));
+    free(saved.data);
+  }
+}
