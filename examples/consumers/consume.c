@@ -188,7 +188,7 @@ int main(int argc, char **argv)
   pthread_t threads[MOST_THREADS];
   char *url = getenv("AMQP_URL"); /* it has the password */
   int n = argc == 6 ? atoi(argv[3]) : 0;
-  if (!url || n < 1 || n > MOST_THREADS || amqp_parse_url(url, &broker) != 0) {
+  if (!url || n < 1 || n > MOST_THREADS || atol(argv[4]) < 1 || amqp_parse_url(url, &broker) != 0) {
     fprintf(
         stderr,
         "usage: AMQP_URL=amqp://USER:PASSWORD@HOST consume QUEUE FOLDER THREADS SECONDS CAPACITY\n"

@@ -9,6 +9,7 @@ import collections
 import logging
 import pathlib
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -152,6 +153,10 @@ class Scene:
 
 def main(folder, options):
     print(f"--seed {options.seed}", flush=True)
+    for seconds in "0", "-4", "an hour":
+        words = [options.programs.resolve() / "consume", QUEUE, folder, "1", seconds, "1"]
+        status = subprocess.run(words, env={"AMQP_URL": "amqp://user:password@localhost:1"}, stderr=subprocess.DEVNULL, timeout=60).returncode
+        assert status == 2, f"FAILED: SECONDS cannot be '{seconds}'"
     scene = Scene(folder, options)
     scene.run(options.kills)
     scene.drain()
