@@ -352,6 +352,8 @@ static void check(const struct dedup_options *options)
     usage_error("--layout needs --shared");
   if (options->save_every >= 0 && options->state == NULL)
     usage_error("--save-every needs --state");
+  if (access_given() != NULL && options->live.path == NULL && options->state == NULL)
+    usage_error("--mode needs --state or --shared");
   if (options->shared.window > 0 && options->shared.kind == TAMIS_COUNTING_BLOOM)
     usage_error("--window needs --kind bloom or cuckoo");
   if (options->shared.renews && options->shared.window == 0)

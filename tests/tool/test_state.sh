@@ -112,6 +112,7 @@ try "a device as state" one_line 1 "has to be a file" : dedup --state /dev/null 
 mkdir folder
 try "a folder as state" one_line 1 "has to be a file" : dedup --state folder paths
 usage "--save-every needs --state" dedup --save-every 5 paths
+usage "--mode needs --state or --shared" dedup --mode 0640 -o result paths
 usage "is there only at the end" dedup --state state --save-every 5 -o result paths
 for bad in x -1 1e10 '' 5s; do
   usage "--save-every: '$bad'" dedup --state state --save-every="$bad" paths
