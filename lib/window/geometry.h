@@ -141,12 +141,17 @@ FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
   return other + (other >> 63 ? half : 0);
 }
 
+FORCE_INLINE uint64_t window_spread(uint64_t mixed)
+{
+  return mixed * HASH_MULTIPLIER;
+}
+
 /* `segmented`, a constant in fast calls: the table has several segments. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
   struct window_place place;
-  uint64_t x = mixed * HASH_MULTIPLIER, base = 0, half = g->half;
+  uint64_t x = window_spread(mixed), base = 0, half = g->half;
   if (segmented) {
     uint128 product = (uint128) x * g->segments;
     base = upper_half(product) * 2 * half;
