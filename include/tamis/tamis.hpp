@@ -175,11 +175,11 @@ inline int checked(int result, const char *path = nullptr)
 /* Lets a C call use a function object.  An exception must not pass through the library: guarded()
  * catches it, the C call fails with TAMIS_EIO, and checked() throws the exception again when the C
  * call has returned.  (Object files with and without exceptions may be linked together, so this
- * class has a different type in each.) */
+ * class has a different type in each.)  A failure that sets no errno must not have an older one. */
 template <typename Call, bool = TAMIS_HPP_THROWS> class callback
 {
 public:
-  explicit callback(Call &call) noexcept : call_(std::addressof(call)) {}
+  explicit callback(Call &call) noexcept : call_(std::addressof(call)) { errno = 0; }
   callback(const callback &) = delete;
   callback &operator=(const callback &) = delete;
 
