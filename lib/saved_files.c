@@ -156,7 +156,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* *out is NULL, or a filter after which the file has bytes */
+    tamis_destroy(*out); /* *out: NULL, or a filter that the file has bytes after */
     *out = NULL;
   }
   close(fd);

@@ -42,10 +42,10 @@ static const struct shape_range word_ranges[] = {
     {0.0001, 1, 7, 1, 0, 0},
 };
 
-/* How the patterns of an added key and of an absent key overlap in a word.  A row stands for the
- * fraction `probability` of all pairs of patterns.  hits[a] is the mean number of rotations (of 64,
- * or 16 with counters) in which the added key sets any of `a` bits of the absent key, over all
- * choices of these bits.  All words of a key have the same row. */
+/* A part of all pairs of patterns: those of an added key and of an absent key.  `probability` is the
+ * fraction of pairs that are in this part.  Choose `a` bits of the absent key: hits[a] is the mean,
+ * over all choices, of the number of rotations (of 64, or 16 with counters) in which the added key
+ * sets at least one of these bits. */
 struct overlap {
   double probability;
   double hits[4];

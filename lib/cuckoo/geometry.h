@@ -275,9 +275,9 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
   return cuckoo_class_of(cuckoo_mixed(g, fingerprint));
 }
 
-/* The hash string from the fingerprint on, for a geometry that needs a second hash.  The second
- * hash replaces the lowest bits of hash × first_roots, which are not random (see root0_bits).
- * Not inlined, or the compiler would compute the second hash in every look-up. */
+/* Returns the part of the hash string that begins at the fingerprint, if keys need a second hash.
+ * The second hash replaces the lowest bits of hash × first_roots, which are not random (see
+ * root0_bits).  Not inlined, or the compiler would compute the second hash in every look-up. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 

@@ -18,7 +18,7 @@ enum { SMALL_LANES = SMALL(1024, 64) }; /* a segment with fewer lanes is small *
 enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any filter may have */
 
 struct siblings {
-  struct directory_range range; /* the indices of both segments */
+  struct directory_range range; /* the directory entries of both segments */
   struct segment *child[2];
 };
 

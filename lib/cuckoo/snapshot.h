@@ -62,7 +62,7 @@ struct cuckoo_snapshot {
   size_t noted;                /* the number of notes in the list */
   bool refused;                /* memory for a note was refused */
 
-  /* For the thread that takes the snapshot only: */
+  /* Used only by the thread that takes the snapshot: */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
   plane read;                              /* mapped filter: duplicate counts read from the file */
 };

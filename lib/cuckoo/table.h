@@ -28,7 +28,7 @@ struct segment {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
   uint8_t depth;   /* the number of splits between the root's first segment and this one */
-  bool class;      /* the class (0 or 1) of all its keys; unused before the uneven split */
+  bool class;      /* after the uneven split (geometry.c): 0 or 1, the class of all its keys */
   fullness_vacated vacated; /* see base/fullness.h, for this member and the next one */
   fullness fullness;
   plane duplicates; /* the duplicate counts */

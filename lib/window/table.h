@@ -453,7 +453,8 @@ static inline uint64_t window_stripe_lanes(const struct window_stripe *stripe)
   return atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
 }
 
-/* Adds `more`, modulo 2^64, to the number of further copies.  The caller must hold the stripe. */
+/* Adds `more`, modulo 2^64, to the stripe's number of copies beyond each key's first.  The caller
+ * must hold the stripe. */
 static inline void window_count_copies(struct window_stripe *stripe, uint64_t more)
 {
   uint64_t copies = atomic_load_explicit(&stripe->copies, memory_order_relaxed);

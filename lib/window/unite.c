@@ -258,7 +258,7 @@ static int plan(struct both *b)
 
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint)
 {
-  /* Not const, because a copy takes locks of `from`. */
+  /* `from` is not const: copying its entries takes its locks. */
   struct both b = {.into = window_of(into),
                    .from = (struct window *) const_window_of(from),
                    .checkpoint = checkpoint};
