@@ -107,7 +107,8 @@ bool replace_possible(struct replacement *r, const char *path, const struct stat
                          !is_mount_point(r->path) && !is_protected(r->path, old));
 }
 
-bool replace_is_name(const struct replacement *r, const char *path)
+/* Whether the name that the path leads to is that of the file with `more` behind it, and in the same folder. */
+static bool is_name_with(const struct replacement *r, const char *more, const char *path)
 {
   struct replacement other = {.path = strdup(path)};
   struct stat folder, other_folder;
@@ -116,13 +117,26 @@ bool replace_is_name(const struct replacement *r, const char *path)
     return false;
   }
   char *name = folder_of(r->path), *other_name = folder_of(other.path);
+  const char *own = r->path + folder_length(r->path),
+             *others = other.path + folder_length(other.path);
   bool same = name != NULL && other_name != NULL && stat(name, &folder) == 0 &&
               stat(other_name, &other_folder) == 0 && is_same_file(&folder, &other_folder) &&
-              strcmp(r->path + folder_length(r->path), other.path + folder_length(other.path)) == 0;
+              strncmp(own, others, strlen(own)) == 0 &&
+              strncmp(others + strlen(own), more, strlen(more) + (*more == '\0')) == 0;
   free(name);
   free(other_name);
   free(other.path);
   return same;
+}
+
+bool replace_is_name(const struct replacement *r, const char *path)
+{
+  return is_name_with(r, "", path);
+}
+
+bool replace_is_unfinished(const struct replacement *r, const char *path)
+{
+  return is_name_with(r, ".tamis-unfinished-", path);
 }
 
 /* If the owner or the group cannot be kept, another one gets no rights that were theirs. */

@@ -36,6 +36,9 @@ bool replace_possible(struct replacement *r, const char *path, const struct stat
 /* Whether `path` leads to the same name, be there a file or not. */
 bool replace_is_name(const struct replacement *r, const char *path);
 
+/* Whether it leads to what a run that was killed may have left beside the file, which replace_open removes. */
+bool replace_is_unfinished(const struct replacement *r, const char *path);
+
 /* Creates the new file, with the mode, the owner and the group of the old one, or with `mode` less
  * the umask; if `closed`, for its owner alone.  Returns a descriptor for writing, or -1 with errno
  * set. */

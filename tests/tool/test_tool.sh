@@ -255,6 +255,12 @@ onto_itself() { "$tamis" "$@" >>same 2>err; status=$?; }
 by=onto_itself try "... and by redirection" one_line 1 "input and output at once" : dedup same
 by=onto_itself try "... and when both are redirected" one_line 1 "input and output at once" : dedup <same
 check "... and stays as it was" cmp -s same paths
+cp paths whole.tamis-unfinished-0
+ln -s whole link.whole
+try "what a killed run has left is no input for the same output" one_line 1 "would be removed: rename it" : \
+  dedup -o link.whole a ./whole.tamis-unfinished-0
+check "... and stays as it was" cmp -s whole.tamis-unfinished-0 paths
+try "... but for another one" ends_by 0 : dedup -o who whole.tamis-unfinished-0
 
 full_disk 1
 large_file 1
