@@ -93,7 +93,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
 /* Begins a new phase, and returns the phase that ends.  The caller must have waited for the readers
  * of all earlier phases, and no other thread may call this function meanwhile.
  * ORDER counted.flip (seq_cst)
- *   pairs with     counted.check (its comment has the reason)
+ *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel, mutants/counted_phase_is_never_new (shows that a
  *                  phase begins) */
 static inline uint64_t counted_flip(struct counted_readers *readers)

@@ -90,7 +90,7 @@ __attribute__((destructor)) static void at_unload(void)
  * make_key_once() only read-modify-writes change the word.  So this acquire synchronizes with every
  * earlier release of an index, even if other indices were acquired in between (release sequence).
  * ORDER index.acquire (acquire)
- *   pairs with     index.release (its comment has the reason)
+ *   pairs with     index.release, whose comment says why
  *   checked by     mutants/index_acquired_relaxed */
 static unsigned acquire_index_of(unsigned word)
 {
@@ -164,7 +164,7 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
 }
 
 /* ORDER counter.sum (acquire)
- *   pairs with     counter.add (its comment has the reason)
+ *   pairs with     counter.add, whose comment says why
  *   checked by     mutants/counter_summed_relaxed */
 static inline uint64_t part_of(const struct counter_shard *shard, unsigned kind)
 {

@@ -77,7 +77,7 @@ static inline void fullness_count(fullness_rooms *rooms)
 
 /* Returns the count.  A call must do this before it looks for room.
  * ORDER fullness.counted (acquire)
- *   pairs with     fullness.count (its comment has the reason)
+ *   pairs with     fullness.count, whose comment says why
  *   checked by     mutants/rooms_read_relaxed */
 static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 {
@@ -136,7 +136,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
 
 /* Must be called after an entry has left a bucket.  Returns a mark, SEARCHED or 0.
  * ORDER fullness.reset (seq_cst)
- *   pairs with     fullness.search (its comment has the reason)
+ *   pairs with     fullness.search, whose comment says why
  *   checked by     mutants/full_mark_not_cleared */
 static inline uint32_t fullness_state(const fullness *full)
 {

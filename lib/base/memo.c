@@ -30,7 +30,7 @@ static bool take(struct memo_entry *entry)
 }
 
 /* ORDER memo.give_back (release)
- *   pairs with     memo.take (its comment has the reason)
+ *   pairs with     memo.take, whose comment says why
  *   checked by     mutants/memo_given_back_relaxed */
 static void give_back(struct memo_entry *entry)
 {

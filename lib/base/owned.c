@@ -89,7 +89,7 @@ static int open_alive(struct owner *owner)
 
 /* Claims a name.  Sets *alone to true if no other process has one.  The file must be locked.
  * ORDER owner.named (release)
- *   pairs with     owner.name (its comment has the reason) */
+ *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
 {
   uint64_t name;

@@ -78,7 +78,7 @@ static inline uint64_t owner_name(const struct owner *owner)
 
 /* Tries to take the lock.  Returns false if the lock is held, or if the process has no name.
  * ORDER owned.lock (acquire)
- *   pairs with     owned.unlock (its comment has the reason)
+ *   pairs with     owned.unlock, whose comment says why
  *   checked by     mutants/owned_lock_relaxed */
 static inline bool owned_trylock(struct owned_lock *lock, const struct owner *owner)
 {

@@ -383,7 +383,7 @@ static uint64_t mended_at(const _Atomic uint64_t *boot)
 }
 
 /* ORDER live.counted (release)
- *   pairs with     live.boot (its comment has the reason)
+ *   pairs with     live.boot, whose comment says why
  *   checked by     mutants/not_counted_again (shows that a file must be mended; tests no order) */
 static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
 {

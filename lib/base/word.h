@@ -39,7 +39,7 @@ static inline uint64_t word_or(word *w, uint64_t bits)
 
 /* Replaces a word that still has the value `old`.  Returns the word's value before.
  * ORDER word.change (seq_cst)
- *   pairs with     bit.load in word_load() (its comment has the reason) (the exchange is one, too)
+ *   pairs with     bit.load in word_load(), whose comment says why (the exchange is one, too)
  *   checked by     mutants/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {

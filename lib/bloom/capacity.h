@@ -53,7 +53,7 @@ static inline bool is_far(const struct bloom *b)
 
 /* From then on, no process adds a key to the filter.
  * ORDER live.end (seq_cst)
- *   pairs with     live.state (its comment has the reason)
+ *   pairs with     live.state, whose comment says why
  *   checked by     mutants/live_end_not_published */
 static inline void end_live(struct bloom *b)
 {
@@ -83,7 +83,7 @@ static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 
 /* Returns true if the layer takes no more keys and no layer can follow.
  * ORDER layer.ended (seq_cst)
- *   pairs with     layer.end in raise_fullness() (its comment has the reason)
+ *   pairs with     layer.end in raise_fullness(), whose comment says why
  *   checked by     mutants/end_read_relaxed */
 static inline bool has_ended(const struct bloom *b)
 {

@@ -115,7 +115,7 @@ enum { MOST_OPENERS = 2 };
 /* ---- opening a layer ---- */
 
 /* ORDER operations.swap (seq_cst)
- *   pairs with     operations.load (its comment has the reason)
+ *   pairs with     operations.load, whose comment says why
  *   checked by     mutants/operations_never_swapped (shows only that there is a swap) */
 static void use_layers(struct bloom *first)
 {
@@ -215,7 +215,7 @@ void tamis__layers_limit_first(struct bloom *first)
 
 /* Appends a layer after `full`, unless another layer follows already.
  * ORDER layer.append (seq_cst)
- *   pairs with     layer.load (its comment has the reason)
+ *   pairs with     layer.load, whose comment says why
  *   checked by     mutants/layer_published_early (shows only that the append is last) */
 static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {

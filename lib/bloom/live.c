@@ -8,7 +8,7 @@
 #include "bloom/capacity.h"
 
 /* ORDER live.publish (seq_cst)
- *   pairs with     live.state (its comment has the reason)
+ *   pairs with     live.state, whose comment says why
  *   checked by     mutants/live_layer_not_published */
 static void publish(struct bloom *first, const struct bloom *full, unsigned number)
 {

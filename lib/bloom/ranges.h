@@ -42,7 +42,7 @@ static const struct shape_range word_ranges[] = {
     {0.0001, 1, 7, 1, 0, 0},
 };
 
-/* A part of all pairs of patterns: those of an added key and of an absent key.  `probability` is the
+/* A part of all pairs of patterns, of an added key and of an absent key.  `probability` is the
  * fraction of pairs that are in this part.  Choose `a` bits of the absent key: hits[a] is the mean,
  * over all choices, of the number of rotations (of 64, or 16 with counters) in which the added key
  * sets at least one of these bits. */

@@ -54,7 +54,7 @@ static inline directory_value directory_load(const directory_entry *entry)
 }
 
 /* ORDER directory.publish (seq_cst)
- *   pairs with     directory.load (its comment has the reason)
+ *   pairs with     directory.load, whose comment says why
  *   checked by     mutants/segment_published_relaxed, mutants/directory_publish_release */
 static inline void
 directory_publish(directory_entry *entry,

@@ -170,7 +170,7 @@ int tamis__generation_complete_first(struct cuckoo *c)
 /* ---- the struct cuckoo_growth ---- */
 
 /* ORDER growth.publish (release)
- *   pairs with     growth.load (its comment has the reason)
+ *   pairs with     growth.load, whose comment says why
  *   checked by     mutants/growth_published_relaxed */
 static inline void publish_growth(struct cuckoo *c, struct cuckoo_growth *growth)
 {
@@ -221,7 +221,7 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 }
 
 /* ORDER generations.publish (seq_cst)
- *   pairs with     generations.load (its comment has the reason)
+ *   pairs with     generations.load, whose comment says why
  *   checked by     mutants/directory_published_relaxed, mutants/generations_publish_release */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n)
 {

@@ -212,7 +212,7 @@ bool tamis__segment_wait_both(bool inside, struct segment *segment, struct strip
 }
 
 /* ORDER segment.in_use (acquire)
- *   pairs with     segment.waited (its comment has the reason)
+ *   pairs with     segment.waited, whose comment says why
  *   checked by     mutants/waiting_calls_read_relaxed,
  *                  mutants/waiting_calls_not_looked_at (shows that the number is read at all) */
 bool tamis__retired_in_use(const struct retired *block)

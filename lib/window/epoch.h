@@ -173,7 +173,7 @@ static inline uint64_t numbers_load(const period_numbers *at)
 
 /* The caller must hold `advancing`.
  * ORDER numbers.store (release)
- *   pairs with     numbers.load (its comment has the reason) */
+ *   pairs with     numbers.load, whose comment says why */
 static inline void numbers_store(period_numbers *at, uint64_t numbers)
 {
   atomic_store_explicit(at, numbers, memory_order_release);

@@ -77,7 +77,7 @@ static unsigned free_index(uint64_t indices)
 }
 
 /* ORDER layer.opened (release)
- *   pairs with     layer.newest (its comment has the reason)
+ *   pairs with     layer.newest, whose comment says why
  *   checked by     mutants/window_layer_opened_relaxed */
 static void link_layer(struct window_layer *_Atomic *link, struct window_layer *layer)
 {

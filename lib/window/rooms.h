@@ -39,7 +39,7 @@ static inline void window_vacate(struct window_stripe *stripe)
 /* A number that grows by one whenever the removes of all processes have cleared enough lanes to
  * make another search for room worth while (fullness_has_room()).
  * ORDER stripe.vacated_by_all (acquire)
- *   pairs with     stripe.vacated (its comment has the reason) */
+ *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
 {
   const struct window_geometry *g = &w->first.geometry;
