@@ -154,7 +154,10 @@ static void take_options_of(const tamis_filter *f)
 EXPORT(create_like) tamis_filter *core_create_like(const tamis_filter *f)
 {
   take_options_of(f);
-  return core_create();
+  tamis_filter *like = core_create();
+  if (like && core_stats(f) == TAMIS_OK)
+    (void) tamis_set_period(like, stats.period); /* a window goes on in the same period */
+  return like;
 }
 
 EXPORT(settings) int core_settings(const tamis_filter *f)

@@ -116,6 +116,12 @@ test('clear', () => {
   assert.ok(found(f, 'abc') === '' && f.add('a') && f.has('a') && f.seed === made().seed);
   f.free();
   assert.throws(() => f.clear(), ReferenceError);
+  const w = made([], { window: 2 });
+  w.advanceTo(77);
+  w.clear();
+  w.add('a');
+  w.advanceTo(77);
+  assert.ok(w.has('a'), 'the window is still in period 77');
   if (!isNative)
     return;
   const g = made('a'), handle = g.handle();

@@ -44,13 +44,16 @@ static PyObject *private_copy(PyObject *self)
   return copy;
 }
 
-/* A new filter with the same options. */
+/* A new filter with the same options and, with a window, in the same period. */
 static PyObject *empty_like(const filter_object *f)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   tamis_filter *raw = NULL;
   tamis_get_options(raw_of(f), &options);
   int result = tamis_create(&options, &raw);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (result == TAMIS_OK && tamis_get_stats(raw_of(f), &stats) == TAMIS_OK)
+    (void) tamis_set_period(raw, stats.period);
   return result == TAMIS_OK ? filter_wrap(f->state, NULL, raw, MODE_PRIVATE, NULL)
                             : raise_result(f->state, result, 0, NULL);
 }

@@ -193,6 +193,16 @@ def test_other_kinds():
         assert 1 not in f and not f and f.window in (0, 3)
 
 
+@pytest.mark.parametrize("kind", [tamis.Bloom, tamis.Cuckoo])
+def test_a_cleared_window_stays_in_its_period(kind):
+    f = kind(100, window=2)
+    f.advance_to(77)
+    f.clear()
+    f.add("apple")
+    f.advance_to(77)
+    assert "apple" in f and f.stats().period == 77
+
+
 def test_what_cannot_be_cleared(tmp_path):
     bloom(1).save(tmp_path / "m")
     mapped, shared = tamis.open(tmp_path / "m"), tamis.shared(None, 1000)
