@@ -16,8 +16,8 @@ struct swept {
   uint64_t left[WINDOW_MOST_LAYERS];              /* not 0: the layer still has entries */
 };
 
-/* Clears the lanes whose stamps the sweep does not keep.  Returns their number.  The caller must
- * hold the word's stripe. */
+/* Clears the lanes of a word whose stamps the sweep does not keep, and returns their number.  The
+ * caller must hold the word's stripe. */
 static unsigned sweep_word_locked(struct window *w, struct swept *swept, unsigned i, uint64_t index)
 {
   const struct window_layer *layer = swept->layer[i];

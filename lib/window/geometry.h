@@ -146,7 +146,8 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* `segmented`, a constant in fast calls: the table has several segments. */
+/* The address of a key.  `segmented` is true if the table has several segments, and a constant in
+ * fast calls. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
