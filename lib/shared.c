@@ -83,12 +83,13 @@ static int read_options(const tamis_options *options, struct wanted *w)
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
-  tamis_options but_max_bytes = w->options; /* share_new() checks max_bytes */
-  but_max_bytes.max_bytes = 0;
-  result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
-  if (w->options.window || w->options.kind == TAMIS_CUCKOO)
+  tamis_options checked = w->options; /* but what share_new() checks */
+  checked.max_bytes = 0;
+  if (w->options.window || w->options.kind == TAMIS_CUCKOO) {
+    checked.growable = false;
     w->options.layout = TAMIS_LAYOUT_BLOCKED; /* the kind has no layouts; its files say BLOCKED */
-  return result;
+  }
+  return w->kind->create(&checked, &w->head, w->why, NULL);
 }
 
 static int contradicts(const struct wanted *w, const char *field, const char *wanted,

@@ -96,7 +96,7 @@ TEST_BETWEEN(options_of_a_new_file_are_checked, set_up, tear_down)
   SAYS(TAMIS_EUNSUPPORTED, "or without a window of kind 2 (TAMIS_CUCKOO)",
        o.kind = TAMIS_COUNTING_BLOOM);
   SAYS(TAMIS_EUNSUPPORTED, "a cuckoo filter that processes share has a fixed size",
-       o.kind = TAMIS_CUCKOO, o.growable = true);
+       o.kind = TAMIS_CUCKOO, o.growable = true, o.fpp = 1e-8);
   SAYS(TAMIS_EUNSUPPORTED, "a cuckoo filter that processes share for 1000 keys needs at least",
        o.kind = TAMIS_CUCKOO, o.fpp = 1e-9);
   SAYS(TAMIS_EFULL, "max_bytes", o.window = 4, o.max_bytes = 100);
