@@ -177,10 +177,11 @@ static int add_one_obeying(struct value *v, const tamis_key *item, const struct 
   return result;
 }
 
-/* Whether the filter has room for all of these items, so that their order does not matter. */
-static bool have_room(const struct value *v, int n)
+/* Whether all of these items may be added at once: the filter has room for them, or a refusal does not
+ * stop the command.  A window that refuses an item may take the next one. */
+static bool have_room(const struct value *v, int n, const struct add_mode *mode)
 {
-  if (v->at_limit || v->foreign)
+  if (v->at_limit || v->foreign || (v->traits.window && mode->stops))
     return false;
   return v->traits.expansion ||
          (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
@@ -224,7 +225,7 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
     v->at_limit = false;
   else
     watch_limit(v, n);
-  if (n > 1 && !obeys && have_room(v, n)) {
+  if (n > 1 && !obeys && have_room(v, n, mode)) {
     add_many(v, items, (size_t) n, mode, results);
     for (int i = 0; i < n; i++)
       v->count += results[i] == TAMIS_OK;

@@ -170,6 +170,10 @@ def test_full(talk):
     same([*reply[:-1], str(reply[-1])], [yes, yes, yes, no, "ERR non scaling filter is full"])
     client.error("BF.ADD", "bloom", "d")
     same(client("BF.CARD", "bloom"), 3, "what is refused does not count")
+    client(*"BF.RESERVE window 0.01 100 WINDOW 2 MAXBYTES 20000 SEED 1".split())
+    batches = client.pipeline([["BF.MADD", "window", *range(start, start + 100)] for start in range(0, 10000, 100)])
+    assert any(len(batch) < 100 for batch in batches), "the window is full"
+    same(client("BF.CARD", "window"), sum(batch.count(yes) for batch in batches), "nothing is added after the error")
 
 
 def test_merge_of_several(talk):
