@@ -11,16 +11,18 @@
 
 /* RedisBloom's defaults, where it has the setting.  The rate of cuckoo filters is the lowest that
  * its filters have, with a BUCKETSIZE of 1. */
-struct settings settings = {.max_bytes = 512LL << 20,
-                            .bf_initial_size = 100,
-                            .bf_expansion_factor = 2,
-                            .bf_error_rate = 0.01,
-                            .cf_initial_size = 1024,
-                            .cf_bucket_size = 2,
-                            .cf_max_iterations = 20,
-                            .cf_expansion_factor = 1,
-                            .cf_max_expansions = 32,
-                            .cf_error_rate = 0.0078};
+static const struct settings defaults = {.max_bytes = 512LL << 20,
+                                         .bf_initial_size = 100,
+                                         .bf_expansion_factor = 2,
+                                         .bf_error_rate = 0.01,
+                                         .cf_initial_size = 1024,
+                                         .cf_bucket_size = 2,
+                                         .cf_max_iterations = 20,
+                                         .cf_expansion_factor = 1,
+                                         .cf_max_expansions = 32,
+                                         .cf_error_rate = 0.0078};
+
+struct settings settings;
 
 static struct number {
   const char *name;
@@ -128,8 +130,10 @@ static bool are_possible(char *why, size_t size)
   return true;
 }
 
+/* A load that was refused may have left its arguments, as the file stays in the process. */
 bool settings_read(server_ctx *ctx, server_string **argv, int argc)
 {
+  settings = defaults;
   for (int i = 0; i < argc; i += 2) {
     if (i + 1 < argc && read_setting(argv[i], argv[i + 1]))
       continue;

@@ -226,6 +226,11 @@ def test_settings(context):
                       ("max-bytes", "100"), ("cf-bucket-size", "255", "cf-initial-size", "509")):
         with pytest.raises(RuntimeError, match="argument"):
             context.start(arguments=arguments)
+    server = servers.Server(context.kind, "", "--enable-module-command", "yes")
+    context.started.append(server)
+    server.error("MODULE", "LOAD", context.module, "bf-error-rate", "0.5", "unknown", "1")
+    same(server("MODULE", "LOAD", context.module), "OK")
+    same(server("CONFIG", "GET", "tamis.bf-error-rate")[1], b"0.01", "a load that was refused leaves nothing")
 
 
 def test_settings_of_valkey_bloom(context):
