@@ -306,8 +306,8 @@ static bool is_gone(int error)
   return error == ENOENT || error == ENOTDIR || error == EISDIR || error == EINVAL;
 }
 
-/* Finds out which files are to be read, and leaves out those that are gone.  Returns how many. */
-static uint64_t look_at_files(struct index_file *index)
+/* Finds out which files are to be read, and leaves out those that are gone. */
+static void look_at_files(struct index_file *index)
 {
   size_t kept = 0;
   for (size_t i = 0; i < index->count; i++) {
@@ -321,9 +321,7 @@ static uint64_t look_at_files(struct index_file *index)
     entry.stale = entry.filter_bytes == 0 || !there || !stamp_equal(&stamp, &entry.stamp);
     index->entries[kept++] = entry;
   }
-  uint64_t dropped = index->count - kept;
   index->count = kept;
-  return dropped;
 }
 
 static bool is_folder(const char *path)
@@ -352,18 +350,93 @@ static void leave_out_index(struct names *names, size_t named, const char *index
   names->count = kept;
 }
 
-/* Puts the members of archives in the place of these. */
-static bool open_archives(struct names *names)
+/* What the index has of an archive. */
+static bool add_members(struct names *names, const struct index_file *index, const char *archive)
+{
+  size_t length = strlen(archive);
+  bool good = true;
+  for (size_t i = 0; good && i < index->count; i++)
+    if (strncmp(index->entries[i].path, archive, length) == 0 &&
+        index->entries[i].path[length] == '/')
+      good = names_add(names, index->entries[i].path);
+  return good;
+}
+
+/* Puts the members of archives in the place of these.  Of a damaged one all that the index has may be there. */
+static bool open_archives(struct names *names, const struct index_file *index)
 {
   struct names all = {.at = NULL};
   bool good = true;
   for (size_t i = 0; good && i < names->count; i++) {
-    bool is_tar = false;
-    good = (!tar_has_name(names->at[i]) || tar_list(&all, names->at[i], &is_tar)) &&
-           (is_tar || names_add(&all, names->at[i]));
+    enum tar_kind kind = TAR_NONE;
+    good = (!tar_has_name(names->at[i]) || tar_list(&all, names->at[i], &kind)) &&
+           (kind != TAR_NONE || names_add(&all, names->at[i])) &&
+           (kind != TAR_PART || add_members(&all, index, names->at[i]));
   }
   names_free(names);
   *names = all;
+  return good;
+}
+
+/* The length of the name of the archive that the file is a member of, or is itself; 0: of none. */
+static size_t archive_part(const char *path)
+{
+  struct stat status;
+  if (stat(path, &status) == 0)
+    return tar_has_name(path) ? strlen(path) : 0;
+  return tar_part(path, &status);
+}
+
+/* The archives that are to be read, each once. */
+static bool find_archives(const struct index_file *index, struct names *archives)
+{
+  struct names all = {.at = NULL};
+  bool good = true;
+  for (size_t i = 0; good && i < index->count; i++) {
+    const struct index_entry *entry = &index->entries[i];
+    size_t part = entry->stale ? archive_part(entry->path) : 0;
+    char *archive = part > 0 ? strndup(entry->path, part) : NULL;
+    good = part == 0 || (archive != NULL && names_add(&all, archive));
+    free(archive);
+  }
+  char **sorted = good ? names_sorted(&all, 0) : NULL;
+  good = sorted != NULL;
+  for (size_t i = 0; good && i < all.count; i++)
+    good = (i > 0 && strcmp(sorted[i - 1], sorted[i]) == 0) || names_add(archives, sorted[i]);
+  free(sorted);
+  names_free(&all);
+  return good;
+}
+
+/* Leaves out members that archives do not have any more. */
+static bool drop_members(struct index_file *index, const struct names *members)
+{
+  char **sorted = names_sorted(members, 0);
+  size_t kept = 0;
+  if (sorted == NULL)
+    return false;
+  for (size_t i = 0; i < index->count; i++) {
+    struct index_entry entry = index->entries[i];
+    if (entry.stale && archive_part(entry.path) > 0 &&
+        !names_have(sorted, members->count, entry.path))
+      free(entry.path);
+    else
+      index->entries[kept++] = entry;
+  }
+  index->count = kept;
+  free(sorted);
+  return true;
+}
+
+/* Archives that have changed may have other members: these become `files`, too.  False after fail(). */
+static bool look_into_archives(struct index_file *index, struct names *files)
+{
+  struct names members = {.at = NULL};
+  bool good = find_archives(index, &members) && open_archives(&members, index) &&
+              drop_members(index, &members);
+  for (size_t i = 0; good && i < members.count; i++)
+    good = names_add(files, members.at[i]);
+  names_free(&members);
   return good;
 }
 
@@ -381,7 +454,7 @@ static bool collect_files(const struct index_options *options, struct names *nam
   if (good)
     leave_out_index(names, named, options->shared.output);
   names_free(&folders);
-  return good && open_archives(names);
+  return good && open_archives(names, &(struct index_file){.count = 0});
 }
 
 /* A file that is asked for. */
@@ -530,12 +603,17 @@ static void rewrite(const struct index_options *options, const struct names *fil
   output_close(&output);
 }
 
-static void change(const struct index_options *options, const struct names *files,
+static void change(const struct index_options *options, struct names *files,
                    struct index_file *index, bool exists)
 {
   struct work work = {.index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
   double begin = now_seconds();
-  uint64_t dropped = options->add ? 0 : look_at_files(index);
+  const size_t before = index->count;
+  if (!options->add)
+    look_at_files(index);
+  if (!options->add && !look_into_archives(index, files))
+    return;
+  uint64_t dropped = before - index->count;
   if (dropped > 0 && index->count == 0 && files->count == 0) {
     fail("none of the files of '%s' is there, so it stays as it is; their names begin in this "
          "folder",
@@ -555,7 +633,7 @@ static void change(const struct index_options *options, const struct names *file
   tamis_destroy(hasher);
 }
 
-static void run(const struct index_options *options, const struct names *files)
+static void run(const struct index_options *options, struct names *files)
 {
   const char *path = options->shared.output;
   struct index_file index;

@@ -53,6 +53,30 @@ bool names_add_in(struct names *names, const char *folder, const char *name)
   return take(names, path_of(folder, name));
 }
 
+static int compare(const void *a, const void *b)
+{
+  return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+char **names_sorted(const struct names *names, size_t from)
+{
+  size_t count = names->count - from;
+  char **sorted = calloc(count + 1, sizeof *sorted);
+  if (sorted == NULL) {
+    no_memory();
+    return NULL;
+  }
+  for (size_t i = 0; i < count; i++)
+    sorted[i] = names->at[from + i];
+  qsort(sorted, count, sizeof *sorted, compare);
+  return sorted;
+}
+
+bool names_have(char **sorted, size_t count, const char *name)
+{
+  return bsearch(&name, sorted, count, sizeof *sorted, compare) != NULL;
+}
+
 void names_free(struct names *names)
 {
   for (size_t i = 0; i < names->count; i++)

@@ -26,6 +26,11 @@ bool names_read(struct names *names, const char *path, char end);
  * it are not followed.  One that cannot be read is recorded with fail(), and the others are. */
 bool names_walk(struct names *names, const char *folder);
 
+/* Those from `from` on, sorted, for names_have(); the caller frees the array alone.  NULL after fail(). */
+char **names_sorted(const struct names *names, size_t from);
+
+bool names_have(char **sorted, size_t count, const char *name);
+
 void names_free(struct names *names);
 
 #endif

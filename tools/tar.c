@@ -38,10 +38,10 @@ size_t tar_part(const char *path, struct stat *status)
 }
 
 #ifndef HAVE_LIBARCHIVE
-bool tar_list(struct names *names, const char *path, bool *is_tar)
+bool tar_list(struct names *names, const char *path, enum tar_kind *kind)
 {
   (void) names, (void) path;
-  *is_tar = false;
+  *kind = TAR_NONE;
   return true;
 }
 
@@ -174,47 +174,35 @@ static const char *next_member(struct tar *tar, int *result)
 
 /* ---- names ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-  return strcmp(*(const char *const *) a, *(const char *const *) b);
-}
-
 /* Of several members of a name, the first one alone is read. */
 static bool check_names(const struct names *names, size_t from)
 {
-  size_t count = names->count - from;
-  char **sorted = calloc(count + 1, sizeof *sorted);
-  if (sorted == NULL) {
-    fail("out of memory");
-    return false;
-  }
-  for (size_t i = 0; i < count; i++)
-    sorted[i] = names->at[from + i];
-  qsort(sorted, count, sizeof *sorted, compare_names);
-  for (size_t i = 1; i < count; i++)
+  char **sorted = names_sorted(names, from);
+  for (size_t i = 1; sorted != NULL && i < names->count - from; i++)
     if (strcmp(sorted[i - 1], sorted[i]) == 0)
       fail("'%s' is in the archive more than once, and only the first one is read", sorted[i]);
   free(sorted);
-  return true;
+  return sorted != NULL;
 }
 
-bool tar_list(struct names *names, const char *path, bool *is_tar)
+bool tar_list(struct names *names, const char *path, enum tar_kind *kind)
 {
   struct tar tar = {.archive = NULL};
   size_t from = names->count;
   bool good = true;
   int result;
-  *is_tar = false;
+  *kind = TAR_NONE;
   if (!is_loaded())
     note("'%s' is read as one file, as there is no libarchive.so.13", path);
   if (!is_loaded() || open_archive(&tar, path) != NULL)
     return true;
   for (const char *name; good && (name = next_member(&tar, &result)) != NULL;) {
-    *is_tar = true;
+    *kind = TAR_PART;
     good = names_add_in(names, path, name);
   }
-  *is_tar |= result == ARCHIVE_EOF;
-  if (good && *is_tar && result != ARCHIVE_EOF)
+  if (*kind == TAR_PART && result == ARCHIVE_EOF)
+    *kind = TAR_WHOLE;
+  if (good && *kind == TAR_PART)
     cannot_read(path, lib.archive_error_string(tar.archive));
   tar_close(&tar);
   return good && check_names(names, from);

@@ -29,9 +29,12 @@ struct tar {
 /* Whether a file is taken for an archive, by its name. */
 bool tar_has_name(const char *path);
 
-/* Adds the names of the regular files in the archive.  *is_tar: it is one.  Damage behind its beginning is
- * recorded with fail(), and so is a name that it has twice.  False after fail(): there is no memory. */
-bool tar_list(struct names *names, const char *path, bool *is_tar);
+/* TAR_NONE is no archive, or one without members; of TAR_PART not all could be read. */
+enum tar_kind { TAR_NONE, TAR_PART, TAR_WHOLE };
+
+/* Adds the names of the regular files in the archive.  Damage behind its beginning is recorded with fail(), and
+ * so is a name that it has twice.  False after fail(): there is no memory. */
+bool tar_list(struct names *names, const char *path, enum tar_kind *kind);
 
 /* How much of the path leads to the file that it goes through; 0 with ENOTDIR: to none that has such a
  * name. */

@@ -52,10 +52,26 @@ run which index 'line new'
 check "a changed archive is searched for any key" test "$(wc -l <out)" -eq 32
 try "... member by member" output_is 'plain.tar/logs/a/5:line new' : grep index 'line new'
 try "... and read again" figure_is "files read" 32 : index -o index --stats
+check "... of which a member is gone" figure_is "files dropped" 1
 try "... as it is now" output_is plain.tar/logs/a/5 : which index 'line new'
 try "a member that has gone has no key" ends_by 1 : which index 'line 6'
-try "a member that is new is added with its archive" figure_is files 33 : index -o index --stats plain.tar
-try "... and found" output_is plain.tar/logs/a/more : which index 'line more'
+try "a member that is new is found" output_is 'plain.tar/logs/a/more:line more' : grep index 'line more'
+try "an archive that is as it was is not read again" figure_is "files read" 0 : index -o index --stats
+mkdir damaged && cp plain.tar damaged && run index -o damaged.index damaged/plain.tar
+head -c 20000 plain.tar >damaged/plain.tar
+try "an archive that is damaged now" one_line 1 "cannot read 'damaged/plain.tar" : index -o damaged.index
+try "... keeps its members" figure_is files 32 : index -o damaged.index --stats
+cp plain.tar damaged && run index -o damaged.index --stats
+check "... has all members again when it is whole" figure_is files 32
+tar cf filled.tar -T /dev/null
+run index -o filled.index filled.tar
+check "an archive without members" ends_by 0
+tar cf filled.tar logs/a/1
+try "... and with members later" figure_is files 1 : index -o filled.index --stats
+try "... which are found" output_is filled.tar/logs/a/1 : which filled.index 'line 1'
+tar cf filled.tar logs/a/2
+try "an archive of which all members are others now" figure_is files 1 : index -o filled.index --stats
+try "... which are found, too" output_is filled.tar/logs/a/2 : which filled.index 'line 2'
 rm plain.tar
 try "members of an archive that is gone go with it" figure_is files 1 : index -o index --stats logs/a/1
 
@@ -97,7 +113,7 @@ for key in 1 2 3 4 5 6 7; do run grep names $key && [ "$status" -eq 0 ] || unfou
 check "... are found:${unfound:-}" test -z "${unfound:-}"
 check "... and nothing is written" test ! -e ../../up
 make empty.tar 'pass'
-try "an archive without members" figure_is files 1 : index -o none --stats empty.tar logs/a/1
+try "an archive without members is a file" figure_is files 2 : index -o none --stats empty.tar logs/a/1
 make claims.tar 'member = tarfile.TarInfo("long"); member.size = 8**11 - 1
 tar.fileobj.write(member.tobuf()); tar.offset += 512'
 run index -o claims claims.tar
