@@ -507,4 +507,8 @@ def test_import(context):
     context.started.append(without)
     refused = run(to=without)
     assert refused.returncode == 2 and "has no module tamis" in refused.stderr, refused
+    state.write_text("notes\nof somebody")
+    refused = run("--state", state)
+    assert refused.returncode == 2 and f"{state} was not written by --state" in refused.stderr, refused
+    same(state.read_text(), "notes\nof somebody", "a file that is none of the tool's")
     pretender.listener.close()
