@@ -512,3 +512,17 @@ def test_import(context):
     assert refused.returncode == 2 and f"{state} was not written by --state" in refused.stderr, refused
     same(state.read_text(), "notes\nof somebody", "a file that is none of the tool's")
     pretender.listener.close()
+
+
+def test_import_from_this_module(context):
+    """Filters of this module stay as they are, also without items."""
+    if subprocess.run(["/usr/bin/python3", "-c", "import redis"], capture_output=True).returncode:
+        pytest.skip("no redis for Python")
+    source, target = context.start(), context.start()
+    for key, options in ("window", ("WINDOW", "3", "EVERY", "60000")), ("rate", ("ERROR", "1e-6")), ("full", ("EXPANSION", "0")):
+        source("CF.RESERVE", key, "100", *options)
+        source("CF.RESERVE", f"{key} 2", "100", *options)
+        source("CF.ADD", f"{key} 2", "a")
+    subprocess.run(["/usr/bin/python3", str(TOOL), *(f"redis://{servers.HOST}:{each.port}" for each in (source, target))], check=True)
+    for key in source("KEYS", "*"):
+        same(target("DEBUG", "DIGEST-VALUE", key), source("DEBUG", "DIGEST-VALUE", key), key)
