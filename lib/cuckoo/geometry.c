@@ -28,8 +28,8 @@ enum {
  * of the rate, because most filters never have a second one. */
 static const double generation_share = 0.9;
 
-/* The lowest rate of growable filters.  From this rate up, a filter grows to at least a million
- * times its capacity (test unit/cuckoo/test_geometry.c). */
+/* The lowest rate of growable filters.  From this rate up, a filter grows to at least 100,000 times
+ * its capacity, and from a rate of 4.5e-8 on to a million times. */
 static const double lowest_growing_rate = 3e-8;
 
 /* Below this rate, an uneven split in generation 0 leaves too little rate for later generations. */
