@@ -330,24 +330,30 @@ static bool is_folder(const char *path)
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* An index of itself would change with each run: INDEX cannot be one of the `named` files, and is left
- * out of those that folders have. */
+/* An index of itself would change with each run, and what a killed run has left of it is removed: these cannot
+ * be among the `named` files, and are left out of those that folders have. */
 static void leave_out_index(struct names *names, size_t named, const char *index)
 {
   size_t kept = 0;
   struct stat of_index, status;
-  if (stat(index, &of_index) != 0)
-    return;
+  struct replacement place;
+  const struct stat *old = stat(index, &of_index) == 0 ? &of_index : NULL;
+  bool replaced = replace_possible(&place, index, old);
   for (size_t i = 0; i < names->count; i++) {
-    bool same = stat(names->at[i], &status) == 0 && is_same_file(&status, &of_index);
+    bool same = old != NULL && stat(names->at[i], &status) == 0 && is_same_file(&status, &of_index);
+    bool rest = replaced && replace_is_unfinished(&place, names->at[i]);
     if (same && i < named)
       usage_error("'%s' is INDEX itself, and cannot be one of its files", names->at[i]);
-    if (same)
+    if (rest && i < named)
+      usage_error("'%s' is what an earlier run left of INDEX, and would be removed: rename it",
+                  names->at[i]);
+    if (same || rest)
       free(names->at[i]);
     else
       names->at[kept++] = names->at[i];
   }
   names->count = kept;
+  replace_end(&place);
 }
 
 /* What the index has of an archive. */
@@ -443,17 +449,19 @@ static bool look_into_archives(struct index_file *index, struct names *files)
 /* All files that the command line asks for.  False after fail(): there is no memory, or no list. */
 static bool collect_files(const struct index_options *options, struct names *names)
 {
-  struct names folders = {.at = NULL};
-  bool good = options->list == NULL || names_read(names, options->list, options->end);
+  struct names given = {.at = NULL}, folders = {.at = NULL};
+  bool good = options->list == NULL || names_read(&given, options->list, options->end);
   for (size_t i = 0; good && i < options->shared.file_count; i++)
-    good = names_add(options->recursive && is_folder(options->shared.files[i]) ? &folders : names,
-                     options->shared.files[i]);
+    good = names_add(&given, options->shared.files[i]);
+  for (size_t i = 0; good && i < given.count; i++)
+    good = names_add(options->recursive && is_folder(given.at[i]) ? &folders : names, given.at[i]);
   size_t named = names->count;
   for (size_t i = 0; good && i < folders.count; i++)
     good = names_walk(names, folders.at[i]);
   if (good)
     leave_out_index(names, named, options->shared.output);
   names_free(&folders);
+  names_free(&given);
   return good && open_archives(names, &(struct index_file){.count = 0});
 }
 

@@ -101,9 +101,21 @@ static void note_rate(const tamis_filter *filter)
          stats.load, stats.fpp, stats.fpp_estimate);
 }
 
+/* Opens the output, which may be one of the LISTs, but not what a killed run has left of it. */
+static bool open_output(const struct shared_options *options, struct output *output)
+{
+  struct inputs lists = {calloc(options->file_count, sizeof *lists.files), options->file_count};
+  if (lists.files == NULL)
+    lists.count = 0;
+  for (size_t i = 0; i < lists.count; i++)
+    lists.files[i].path = options->files[i];
+  bool good = output_open_filter(output, options->output, &lists);
+  inputs_free(&lists);
+  return good;
+}
+
 static void run(const struct shared_options *options)
 {
-  const struct inputs none = {NULL, 0};
   const char *first = options->files[0];
   tamis_filter *into = saved_load(first, 0);
   for (size_t i = 1; into != NULL && i < options->file_count; i++)
@@ -111,7 +123,7 @@ static void run(const struct shared_options *options)
       break;
   if (!failed()) {
     struct output output;
-    if (output_open_filter(&output, options->output, &none))
+    if (open_output(options, &output))
       saved_write(&output, into);
     output_close(&output);
   }

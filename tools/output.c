@@ -110,14 +110,15 @@ static bool is_standard_output(const struct stat *status)
   return fstat(STDOUT_FILENO, &standard) == 0 && is_same_file(&standard, status);
 }
 
-/* A part of an earlier output that was kept as an input would be removed before it is read. */
-static bool check_unfinished(const struct replacement *place, const struct inputs *inputs)
+bool output_check_unfinished(const struct replacement *place, const struct inputs *inputs,
+                             const char *path)
 {
-  for (size_t i = 0; i < inputs->count; i++) {
-    const char *path = inputs->files[i].path;
-    if (path == NULL || !replace_is_unfinished(place, path))
+  for (size_t i = 0; i <= inputs->count; i++) {
+    const char *checked = i < inputs->count ? inputs->files[i].path : path;
+    if (checked == NULL || !replace_is_unfinished(place, checked))
       continue;
-    fail("'%s' is what an earlier run left of the output, and would be removed: rename it", path);
+    fail("'%s' is what an earlier run left of '%s', and would be removed: rename it", checked,
+         place->path);
     return false;
   }
   return true;
@@ -134,7 +135,7 @@ static bool open_named(struct output *output, const char *path, const struct inp
   output->fd = -1;
   if (!replace_possible(&output->replacement, path, old))
     return open_in_place(output, path, inputs);
-  if (!check_unfinished(&output->replacement, inputs))
+  if (!output_check_unfinished(&output->replacement, inputs, NULL))
     return false;
   output->fd = move_above_standard(
       replace_open(&output->replacement, old, output->mode, output->access != NULL));

@@ -50,6 +50,11 @@ bool output_check(const char *path, const struct inputs *inputs);
 bool output_or_input_is(const struct replacement *place, const struct stat *status,
                         const struct inputs *inputs, const char *path);
 
+/* Refuses, with fail(), an input, or the output at `path`, that is what a killed run has left of the file at
+ * `place`: it would be removed.  `path` NULL: none. */
+bool output_check_unfinished(const struct replacement *place, const struct inputs *inputs,
+                             const char *path);
+
 /* Opens the output.  A regular file keeps its contents until output_close.  False after fail(). */
 bool output_open(struct output *output, const char *path, const struct inputs *inputs);
 

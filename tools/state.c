@@ -99,7 +99,8 @@ bool state_open(struct state *state, const char *path, const struct inputs *inpu
     fail("'%s' is the state, and input or output at once", path);
     return false;
   }
-  if (!may_lock(state, inputs, output) || !lock(state))
+  if (!output_check_unfinished(&state->place, inputs, output) || !may_lock(state, inputs, output) ||
+      !lock(state))
     return false;
   state->exists = stat(path, &status) == 0; /* another run may have saved it before the lock */
   return true;

@@ -283,6 +283,9 @@ run which tree/index one two three
 check "... are named by their paths" output_is "$(printf '%s\n' tree/1 tree/4.gz 'tree/a folder/3' tree/.hidden/deep/2)"
 try "INDEX in it is left out" figure_is files 4 : index -o tree/index --stats -r tree/
 rm tree/index
+printf '%s\n' outside tree 1.txt >given
+try "folders in a list" figure_is files 6 : index -o tree.index --stats -r --files-from given
+rm tree.index
 try "folders and files" figure_is files 6 : index -o tree.index --stats -r outside tree 1.txt
 run index -o linked.index -r linked
 run which linked.index one
@@ -376,6 +379,11 @@ check "an expression that is too long" one_line 2 "--regex: it is longer than 40
 try "an index of itself" one_line 2 "'ids' is INDEX itself" : index -o ids 1.log ids
 ln ids hard
 try "also by another name" one_line 2 "'hard' is INDEX itself" : index -o ids hard
+cp 1.txt rest.tamis-unfinished-0
+try "what a killed run has left of an index" one_line 2 "would be removed: rename it" : index -o rest rest.tamis-unfinished-0
+check "... stays" cmp -s 1.txt rest.tamis-unfinished-0
+mkdir rests && cp 1.txt rests/rest.tamis-unfinished-0 && cp 1.txt rests/other
+try "... and is no file of a folder" figure_is files 1 : index -o rests/rest --stats -r rests
 mkfifo index.fifo
 try "a FIFO for an index" one_line 2 "cannot read 'index.fifo'" : which index.fifo x
 try "also of index" one_line 2 "cannot read 'index.fifo'" : index -o index.fifo 1.txt

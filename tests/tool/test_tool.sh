@@ -261,6 +261,14 @@ try "what a killed run has left is no input for the same output" one_line 1 "wou
   dedup -o link.whole a ./whole.tamis-unfinished-0
 check "... and stays as it was" cmp -s whole.tamis-unfinished-0 paths
 try "... but for another one" ends_by 0 : dedup -o who whole.tamis-unfinished-0
+try "... nor for the same state" one_line 1 "would be removed: rename it" : dedup --state whole whole.tamis-unfinished-0
+try "... nor is it the output" one_line 1 "would be removed: rename it" : \
+  dedup --state whole -o whole.tamis-unfinished-0 a
+check "... and stays, too" cmp -s whole.tamis-unfinished-0 paths
+run build -o list.tamis a && cp list.tamis both.tamis-unfinished-0
+try "... nor for the same union" one_line 1 "would be removed: rename it" : \
+  merge -o both list.tamis both.tamis-unfinished-0
+check "... as it was" cmp -s list.tamis both.tamis-unfinished-0
 
 full_disk 1
 large_file 1
