@@ -412,6 +412,10 @@ TEST_BETWEEN(paths_that_lead_nowhere_are_reported, begin_saves, end_saves)
     assert_int_equal(loads[i](NULL, path, NULL), TAMIS_EINVAL);
     assert_int_equal(loads[i](NULL, "/dev/null", &g), i ? TAMIS_EIO : TAMIS_ECORRUPT);
   }
+  snprintf(name, sizeof name, "%s/fifo", folder);
+  assert_int_equal(mkfifo(name, 0600), 0);
+  assert_system_error(tamis_map_file(NULL, name, &g), ENODEV); /* and waits for no writer */
+  unlink(name);
   assert_system_error(tamis_save_file(new, other), ENOENT);
   assert_system_error(tamis_save_file(new, folder), EISDIR);
   assert_system_error(tamis_save_file(new, ""), ENOENT);
