@@ -38,7 +38,8 @@ static u_char *answers_of(ngx_http_request_t *r, const struct named_filter *f)
 
 /* An error_page, or another redirect inside nginx, may have put arguments of its own in place of the
  * client's.  A key that is empty with those is the key of the request as the client sent it.  (One
- * that is not empty is what the redirect says: no client can choose another one.) */
+ * that is not empty is what the redirect says: no client can choose another one.)  Variables such as those
+ * of a map keep their first value, so empty ones are forgotten for that key. */
 static bool get_key(ngx_http_request_t *r, struct named_filter *f, ngx_str_t *key)
 {
   bool got = ngx_http_complex_value(r, &f->key, key) == NGX_OK;
@@ -46,10 +47,20 @@ static bool get_key(ngx_http_request_t *r, struct named_filter *f, ngx_str_t *ke
     return got;
   ngx_str_t uri = r->uri, args = r->args, exten = r->exten;
   unsigned valid = r->valid_unparsed_uri;
+  const ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+  const size_t size = core->variables.nelts * sizeof *r->variables;
+  ngx_http_variable_value_t *values = ngx_palloc(r->pool, size);
+  if (!values)
+    return false;
+  ngx_memcpy(values, r->variables, size);
+  for (ngx_uint_t i = 0; i < core->variables.nelts; i++)
+    if (!r->variables[i].len)
+      r->variables[i].valid = r->variables[i].not_found = 0;
   got = ngx_http_process_request_uri(r) == NGX_OK &&
         ngx_http_complex_value(r, &f->key, key) == NGX_OK;
   r->uri = uri, r->args = args, r->exten = exten;
   r->valid_unparsed_uri = valid & 1;
+  ngx_memcpy(r->variables, values, size);
   return got;
 }
 

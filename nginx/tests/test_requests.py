@@ -51,7 +51,8 @@ def test_without_a_master(context):
 
 def test_one_value_for_a_request(context):
     """In conditions and redirects, in subrequests, by a name or, in pages of the module SSI, by none."""
-    nginx = context.nginx(TOKENS + "tamis_filter u tokens2 key=$arg_t capacity=10k fpp=1e-9;", """
+    nginx = context.nginx(TOKENS + "tamis_filter u tokens2 key=$arg_t capacity=10k fpp=1e-9;"
+                          r"map $arg_t $m { '~^(?<x>.*)$' $x; } map $m $mm { ~. of$m; } tamis_filter m tokens3 key=$mm capacity=10k;", """
       root .;
       location = /if { set $mine $tamis_first_t; if ($tamis_first_t = 1) { return 200 "$mine $tamis_first_t"; } return 403; }
       location = /redirect { if ($tamis_first_t = 1) { rewrite ^ /redirected last; } return 403; }
@@ -63,6 +64,8 @@ def test_one_value_for_a_request(context):
       location = /protected { auth_request /auth; try_files /file =404; }
       location = /error { error_page 404 =200 /page?a=b; return 404; }
       location = /page { return 200 "$tamis_first_t $uri $args"; }
+      location = /mapped { error_page 404 =200 /map?a=b; return 404; }
+      location = /map { return 200 "$m $tamis_first_m $m"; }
       location = /given { rewrite ^ /again?t=mine? last; }
       location = /echo { return 200 "$tamis_first_t"; }
     """)
@@ -86,6 +89,7 @@ def test_one_value_for_a_request(context):
     same(nginx.get("/protected")[0], 403, "a subrequest, and no token")
     # The key is the client's where a redirect has other arguments, and that of the redirect where it has one.
     same([nginx.get("/error?t=f")[1] for _ in range(2)], ["1 /page a=b", "0 /page a=b"], "the arguments of a page")
+    same([nginx.get(f"/mapped?t={t}")[1] for t in "iij"], [" 1 ", " 0 ", " 1 "], "a key of a map")
     same([nginx.get(path)[1] for path in ("/given?t=g", "/given?t=h")], ["1", "0"], "an argument that the client cannot choose")
 
 
