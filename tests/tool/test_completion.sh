@@ -42,6 +42,8 @@ check "bash: options of another command" completes "--show-seed" tamis info --s
 check "bash: kinds" completes "cuckoo counting" tamis dedup --kind = c
 check "bash: kinds after a space" completes "bloom cuckoo counting" tamis dedup -k ""
 check "bash: layouts after =" completes "blocked classic word" tamis build --layout =
+check "bash: layouts after a short option" completes "blocked classic word" tamis size -l ""
+check "bash: files after a short option without a value" completes "list.tamis" tamis grep -l li
 check "bash: files" completes "list.tamis" tamis query --check list
 check "bash: files after an option" completes "list.tamis" tamis dedup --state = li
 check "bash: files after another one" completes "list.tamis" tamis build --shared li
