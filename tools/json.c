@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "json.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,20 +99,41 @@ static const char *end_of(const char *at, bool in_string)
   return at + (number > 0 ? number : 1);
 }
 
-/* A copy in which integers of so many digits that jansson may refuse them are strings. */
-static char *with_strings(const char *line, size_t *length)
+static size_t digits_at(const char *at)
+{
+  return strspn(at, "0123456789");
+}
+
+/* Whether jansson may refuse the number between these, as it is an integer of so many digits or no finite real. */
+static bool is_large(const char *at, const char *end)
 {
   enum { LARGE = 19 };
+  const char *first = at + (*at == '-'), *behind = first + digits_at(first);
+  bool whole = behind == end, good = behind > first && (*first != '0' || behind == first + 1);
+  if (*behind == '.') {
+    good &= digits_at(behind + 1) > 0;
+    behind += 1 + digits_at(behind + 1);
+  }
+  if (*behind == 'e' || *behind == 'E') {
+    behind += 1 + (behind[1] == '-' || behind[1] == '+');
+    good &= digits_at(behind) > 0;
+    behind += digits_at(behind);
+  }
+  return good && behind == end && (whole ? end - first >= LARGE : isinf(strtod(at, NULL)) != 0);
+}
+
+/* A copy in which numbers that jansson may refuse are strings. */
+static char *with_strings(const char *line, size_t *length)
+{
+  enum { SHORTEST = 5 }; /* such as 1e309 */
   bool in_string = false;
   const char *end = line + *length, *behind;
-  char *copy = malloc(*length + *length / LARGE * 2 + 1), *to = copy;
+  char *copy = malloc(*length + *length / SHORTEST * 2 + 1), *to = copy;
   for (const char *at = line; copy != NULL && at < end; at = behind) {
     behind = end_of(at, in_string);
     behind = behind < end ? behind : end;
     in_string ^= *at == '"';
-    const char *first = at + (*at == '-');
-    bool large =
-        behind - first >= LARGE && *first != '0' && first + strspn(first, "0123456789") == behind;
+    bool large = !in_string && is_large(at, behind);
     to = mempcpy(to, "\"", large);
     to = mempcpy(to, at, (size_t) (behind - at));
     to = mempcpy(to, "\"", large);
