@@ -49,14 +49,14 @@ void fail_to_create(const tamis_options *options, int result, unsigned level)
 {
   char lines[FIGURE_BYTES];
   double lowest;
-  count_figure(lines, (double) options->capacity);
+  lines_figure(lines, (double) options->capacity);
   if (lacks_seed(options, result))
     fail("cannot get a random seed for a filter: the system call getrandom fails, as in a sandbox "
          "that forbids it; only 'tamis build --seed' does without");
   else if (result == TAMIS_EUNSUPPORTED &&
            tamis_fpp_for(options, UINT64_MAX, &lowest) == TAMIS_OK && options->fpp < lowest)
-    fail("a rate of %.2g for %s lines is lower than a %s filter can give (%.2g)%s", options->fpp,
-         lines, kind_name(options->kind), lowest,
+    fail("a rate of %.2g for %s is lower than a %s filter can give (%.2g)%s", options->fpp, lines,
+         kind_name(options->kind), lowest,
          level > 0 ? "; a --capacity from the start may help" : "");
   else if (result == TAMIS_ENOMEM && options->max_bytes > 0)
     fail("cannot allocate a filter within %s: %s", bytes_figure(lines, (double) options->max_bytes),
@@ -64,8 +64,8 @@ void fail_to_create(const tamis_options *options, int result, unsigned level)
   else {
     char why[160];
     bool refused = tamis_options_check(options, why, sizeof why) == result;
-    fail("cannot create a %s filter for %s lines at a rate of %.2g: %s", kind_name(options->kind),
-         lines, options->fpp, refused ? why : tamis_strerror(result));
+    fail("cannot create a %s filter for %s at a rate of %.2g: %s", kind_name(options->kind), lines,
+         options->fpp, refused ? why : tamis_strerror(result));
   }
 }
 
@@ -140,7 +140,8 @@ bool chain_limit_lives(struct chain *chain, double seconds, const char *name)
     return true;
   set_failure_status(EXIT_UNUSABLE);
   if (period > 0)
-    fail("--ttl: a window of %u periods of %g seconds is shorter", stats.parts - 1, period);
+    fail("--ttl: a window of %u period%s of %g second%s is shorter", stats.parts - 1,
+         stats.parts == 2 ? "" : "s", period, period == 1 ? "" : "s");
   else
     fail("'%s' has no window, so it has no --ttl", name);
   return false;
@@ -203,9 +204,9 @@ static void fail_to_add(const struct chain *chain, int result)
     fail("'%s' is full; begin another shared filter with a larger --capacity or --memory",
          chain->shared);
   else if (result == TAMIS_EFULL)
-    fail("more distinct lines than fit into a %s filter made for %s lines at a rate of %.2g; "
+    fail("more distinct lines than fit into a %s filter made for %s at a rate of %.2g; "
          "use --capacity to plan for them",
-         kind_name(chain->first.kind), count_figure(lines, (double) chain->first.capacity),
+         kind_name(chain->first.kind), lines_figure(lines, (double) chain->first.capacity),
          chain->first.fpp);
   else if (result == TAMIS_EIO)
     fail("cannot write '%s': %s", chain->shared, strerror(errno));

@@ -536,10 +536,16 @@ static bool add_files(struct index_file *index, const struct names *names)
 
 static void check_rule(const struct index_options *options, const struct index_file *index)
 {
-  const struct key_rule *keys = &options->shared.keys;
-  if (!key_rule_is_plain(keys) && !key_rules_equal(keys, &index->rule))
-    usage_error("'%s' was made with another --field or --regex or --json; make it anew",
-                options->shared.output);
+  const struct key_rule *keys = &options->shared.keys, *was = &index->rule;
+  struct key_rule other = *keys;
+  other.crlf = was->crlf;
+  other.ignore_case = was->ignore_case;
+  if (!key_rule_is_plain(keys) && !key_rules_equal(keys, was))
+    usage_error("'%s' was made %s; make it anew", options->shared.output,
+                !key_rules_equal(&other, was) ? "with another --field or --regex or --json"
+                : keys->crlf != was->crlf
+                    ? (was->crlf ? "with --crlf" : "without --crlf")
+                    : (was->ignore_case ? "with --ignore-case" : "without --ignore-case"));
   if (options->fpp > 0 && (options->fpp < index->fpp || options->fpp > index->fpp))
     usage_error("'%s' was made with --fpp %g; make it anew", options->shared.output, index->fpp);
 }
@@ -554,6 +560,8 @@ static bool begin_index(const struct index_options *options, const struct names 
   any.capacity = 1;
   index->rule = options->shared.keys;
   index->fpp = options->fpp > 0 ? options->fpp : usual_fpp;
+  if (files->count == 0 && (options->list != NULL || options->shared.file_count > 0))
+    usage_error("'%s' does not exist, and there are no files for it", options->shared.output);
   if (files->count == 0)
     usage_error("'%s' does not exist, so index needs files; see 'tamis index --help'",
                 options->shared.output);

@@ -385,13 +385,16 @@ static bool find_figures(const struct info_options *options, const char *path, t
 
 static void run(const struct info_options *options)
 {
-  for (size_t i = 0; i < options->shared.file_count && !failed(); i++) {
+  bool printed = false;
+  for (size_t i = 0; i < options->shared.file_count; i++) {
     tamis_stats stats = TAMIS_STATS_INIT;
-    if (!find_figures(options, options->shared.files[i], &stats))
-      return;
-    if (i > 0 && !options->json)
+    bool found = find_figures(options, options->shared.files[i], &stats);
+    if (found && printed && !options->json)
       putchar('\n');
-    (options->json ? print_json : print_text)(options, options->shared.files[i], &stats);
+    if (found)
+      (options->json ? print_json : print_text)(options, options->shared.files[i], &stats);
+    printed |= found;
+    go_on();
   }
 }
 

@@ -46,7 +46,8 @@ static const char *values_of(char text[VALUES_BYTES], const tamis_stats *a, cons
   if (a->kind != b->kind)
     snprintf(text, VALUES_BYTES, " (%s, not %s)", kind_word(b->kind), kind_word(a->kind));
   else if (a->parts != b->parts)
-    snprintf(text, VALUES_BYTES, " (%u periods, not %u)", b->parts - 1, a->parts - 1);
+    snprintf(text, VALUES_BYTES, " (%u period%s, not %u)", b->parts - 1, b->parts == 2 ? "" : "s",
+             a->parts - 1);
   else if (a->layout != b->layout)
     snprintf(text, VALUES_BYTES, " (%s, not %s)", layout_name(b->layout), layout_name(a->layout));
   else if (a->capacity != b->capacity)

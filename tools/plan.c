@@ -89,8 +89,8 @@ static bool rate_for_memory(tamis_options *filter, const struct shared_options *
   }
   if (result == TAMIS_OK)
     return true;
-  char number[FIGURE_BYTES], lines[FIGURE_BYTES + sizeof " lines"];
-  snprintf(lines, sizeof lines, "%s lines", count_figure(number, (double) filter->capacity));
+  char lines[FIGURE_BYTES];
+  lines_figure(lines, (double) filter->capacity);
   uint64_t enough = least_memory(filter), of_denser = least_memory(&denser);
   return cannot_put(filter, lines, options, of_denser < enough ? of_denser : enough);
 }
@@ -162,18 +162,17 @@ void plan_announce(const struct plan *plan, const struct shared_options *options
   if (options->memory == 0 || options->quiet)
     return;
   bytes_figure(size, (double) options->memory);
-  count_figure(lines, (double) (plan->lines > 0 ? plan->lines : filter->capacity));
+  lines_figure(lines, (double) (plan->lines > 0 ? plan->lines : filter->capacity));
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes < options->memory / 10 * 9)
     snprintf(taken, sizeof taken, ", which take %s of it", bytes_figure(part, (double) bytes));
   if (plan->lines == 0)
-    note("%s for up to %s lines%s: a false-positive rate of at most %.2g; more lines %s", size,
-         lines, taken, filter->fpp,
-         filter->kind == TAMIS_COUNTING_BLOOM ? "raise it" : "are an error");
+    note("%s for up to %s%s: a false-positive rate of at most %.2g; more lines %s", size, lines,
+         taken, filter->fpp, filter->kind == TAMIS_COUNTING_BLOOM ? "raise it" : "are an error");
   else if (plan->holds)
-    note("%s for %s%s lines%s: a false-positive rate of %.2g", size,
+    note("%s for %s%s%s: a false-positive rate of %.2g", size,
          options->capacity > 0 ? "" : "about ", lines, taken, filter->fpp);
   else
-    note("%s cannot hold %s%s lines at a rate of %.2g; it buys %.2g", size,
+    note("%s cannot hold %s%s at a rate of %.2g; it buys %.2g", size,
          options->capacity > 0 ? "" : "about ", lines, options->fpp, filter->fpp);
 }
 

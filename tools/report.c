@@ -6,13 +6,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static pthread_mutex_t reason_lock = PTHREAD_MUTEX_INITIALIZER;
 static char reason[8192]; /* not allocated, as the reason may be a lack of memory */
-static atomic_bool reason_set;
+static atomic_bool reason_set, gone_on;
 static atomic_int failure_status = EXIT_FAILED;
 
 /* Prints one line.  A file name in it may hold newlines or escape codes, which are replaced. */
@@ -62,12 +63,20 @@ bool failed(void)
   return atomic_load(&reason_set);
 }
 
-int finish(void)
+void go_on(void)
 {
   if (!failed())
-    return ferror(stderr) ? get_failure_status() : EXIT_SUCCESS; /* a summary may be lost */
+    return;
   print_line(reason);
-  return get_failure_status();
+  atomic_store(&gone_on, true);
+  atomic_store(&reason_set, false);
+}
+
+int finish(void)
+{
+  go_on();
+  bool good = !atomic_load(&gone_on) && !ferror(stderr); /* a summary may be lost */
+  return good ? EXIT_SUCCESS : get_failure_status();
 }
 
 _Noreturn void usage_error(const char *format, ...)
@@ -98,6 +107,14 @@ const char *count_figure(char text[FIGURE_BYTES], double count)
 {
   static const char *const units[] = {"", " k", " M", " G", " T"};
   return figure(text, count, 1000, units, 4);
+}
+
+const char *lines_figure(char text[FIGURE_BYTES], double count)
+{
+  char number[FIGURE_BYTES / 2];
+  snprintf(number, sizeof number, "%s", count_figure(text, count));
+  snprintf(text, FIGURE_BYTES, "%s line%s", number, strcmp(number, "1") == 0 ? "" : "s");
+  return text;
 }
 
 const char *bytes_figure(char text[FIGURE_BYTES], double bytes)

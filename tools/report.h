@@ -17,11 +17,14 @@ void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a line of information. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints what fail() recorded, if anything: the run goes on, and its status at the end is that of a failure. */
+void go_on(void);
+
 /* The status with which failures end the program: 1, unless this has been called. */
 void set_failure_status(int status);
 int get_failure_status(void);
 
-/* Whether fail() was called. */
+/* Whether fail() was called, and go_on() was not since. */
 bool failed(void);
 
 /* Prints what fail() recorded, if anything; returns the exit status of the program.  It is also
@@ -35,6 +38,9 @@ enum { FIGURE_BYTES = 32 };
 
 /* "1.23 M", "456": a count with three significant digits or more. */
 const char *count_figure(char text[FIGURE_BYTES], double count);
+
+/* "1.23 M lines", "1 line". */
+const char *lines_figure(char text[FIGURE_BYTES], double count);
 
 /* "1.23 MiB", "456 B". */
 const char *bytes_figure(char text[FIGURE_BYTES], double bytes);

@@ -299,6 +299,8 @@ fi
 
 # ---- bad input ----
 
+: >list.empty
+try "a list without names makes no index" one_line 2 "there are no files for it" : index -o none.index --files-from list.empty
 try "a list that is not there" one_line 1 "cannot open 'none'" : index -o none.index --files-from none
 try "... makes no index" test ! -e none.index : index -o none.index --files-from none
 try "names with zeros" one_line 1 "use --null" : index -o none.index --files-from list0

@@ -132,7 +132,7 @@ def text(line, pointer):
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return next((text for n in (15, 16, 17) if float(text := "%.*g" % (n, value)) == value != float("inf")), None)
+        return next((text for n in (15, 16, 17) if float(text := "%.*g" % (n, value)) == value != float("inf")), "1e999")
     return str(value) if isinstance(value, (str, int)) else None
 
 
@@ -167,6 +167,12 @@ END
   try "grep: a fraction, and an integer of more than 64 bits" same_as numbers.json : \
     grep numbers.index 0.1 18446744073709551616
   try "grep: both ways to write a value" same_as <(sed -n '1,2s/^/1.json:/p' 1.json) : grep last.index b/1
+  printf '%s\n' '{"id": 1, "n": 1e999}' '{"id": [1e999, 1E+400], "n": -1.5e309}' '{"id": 1, "n": 01e999}' '{"id": 1, "n": 1.e999}' \
+    '{"id": 1, "n": 1e999e9}' '{"id": 1, "n": -.5e999}' '{"id": 1, "s": "\" 1e999", "n": -9e999}' >large.json
+  run index --json /id -o large.index large.json
+  try "grep: reals that are too large" same_as <(sed -n '1p;7p' large.json) : grep large.index 1
+  run index --json /n -o large.n large.json
+  try "... are as they are written" same_as <(sed -n '1,2p' large.json) : grep large.n -- 1e999 -1.5e309
   usage "--json: 'url' is no JSON pointer" dedup --json url further
   usage "--json: '/~2' is no JSON pointer" dedup --json /~2 further
   usage "one of --field and --regex and --json" dedup --json /a -f1 further
@@ -198,6 +204,8 @@ check "index: the group of each match" index_finds Bob 2.idx --regex 'user=([A-Z
 try "... and no more than the group" ends_by 1 : which last.index user=Bob
 run index -o keys.index --field 1 -d : 1.idx
 try "an index knows its delimiter" one_line 2 "was made with another --field or --regex" : index -o keys.index --field 1
+try "... and whether letters are folded" one_line 2 "was made without --ignore-case;" : index -o keys.index --field 1 -d : -i
+try "... and carriage returns" one_line 2 "was made without --crlf;" : index -o keys.index --field 1 -d : --crlf
 try "... which may be given again" ends_by 0 : index -o keys.index --field 1 -d :
 try "... or not" ends_by 0 : index -o keys.index
 

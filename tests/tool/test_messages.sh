@@ -10,6 +10,8 @@ row() { sed -n "s/^$1  *//p" "${2:-out}"; }
 
 # ---- how many lines ----
 
+try "one line" one_line 1 "cannot put 1 line into" : dedup --capacity 1 --memory 1 --kind cuckoo paths
+
 seq 10000 >ten
 seq 5001 15000 >other
 

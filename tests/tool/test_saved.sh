@@ -171,6 +171,9 @@ check "info: several files are named" test "$(grep -c '^file ' out)" -eq 2
 mkdir of-a-client
 cp seeded.tamis of-a-client/secret.tamis
 head -c 3000 list.tamis >cut.tamis
+run info --check cut.tamis list.tamis nowhere list.tamis
+check "info --check: the files behind a damaged one are checked" test "$(grep -c '^checked ' out)" -eq 2
+check "... of each bad one it says why" test "$status" -eq 2 -a "$(wc -l <err)" -eq 2
 run info --report of-a-client/secret.tamis list.tamis "$saved"/../vectors/window.tamis cut.tamis paths . nowhere
 check "info --report" good
 check "info --report: a block of code" test "$(grep -n '^```$' out | cut -d: -f1 | xargs)" = "1 $(wc -l <out)"
