@@ -158,17 +158,17 @@ static void look_at_list(struct named_filter *f, ngx_log_t *log)
     return;
   f->looked_at = ngx_time();
   int result = identify(f, &found) ? TAMIS_OK : TAMIS_EIO;
-  if (result == TAMIS_OK && same_file(&found, &f->mapped))
-    return;
-  if (result == TAMIS_OK)
+  const bool same = result == TAMIS_OK && same_file(&found, &f->mapped);
+  if (result == TAMIS_OK && !same)
     result = map_list(f, &found);
   if (result != TAMIS_OK) {
     report_list(f, &found, result, log);
     return;
   }
   f->refusal = 0;
-  ngx_log_error(NGX_LOG_NOTICE, log, 0, "tamis_filter \"%V\": %s has been replaced", &f->name,
-                path_of(f));
+  if (!same)
+    ngx_log_error(NGX_LOG_NOTICE, log, 0, "tamis_filter \"%V\": %s has been replaced", &f->name,
+                  path_of(f));
 }
 
 static void warn_of_mode(const struct named_filter *f, ngx_log_t *log)

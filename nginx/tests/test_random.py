@@ -190,6 +190,7 @@ class Run:
             return
         worker.looked_at = self.now
         if self.file[0] == worker.mapped[0]:
+            worker.refused = None
             return
         if self.file[1] in LISTED and self.file[1] not in UNREADABLE:
             worker.mapped, worker.refused = self.file, None

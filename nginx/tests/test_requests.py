@@ -225,6 +225,20 @@ def test_lists(context):
             same([line.split()[-1] for line in maps if "/lists/" in line], [str(path)], "what a worker has mapped")
 
 
+def test_a_list_that_is_missing_again(context):
+    """The log says so each time."""
+    nginx = context.nginx("tamis_filter b list key=$arg_id list;", "location / { return 200 $tamis_seen_b; }", workers=1, has_clock=True)
+    path, away = nginx.path("list"), nginx.path("away")
+    context.build_list(["a"], path)
+    nginx.start()
+    for times in 1, 2:
+        for old, new in (path, away), (away, path):
+            old.rename(new)
+            nginx.clock.set(nginx.clock.now + 1000)
+            same(nginx.get("/?id=a")[1], "1", "the old list")
+        same(nginx.log().count("the list stays as it was"), times, "reports")
+
+
 def test_reloads_leave_nothing(context):
     """What the master has open and mapped, and its threads, are the same after each reload; and a configuration
     that does not load the module unloads it."""
