@@ -97,11 +97,11 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  With an
-   * fpp below 1e-4, a key may have two to five lines, which are accessed at the same time.  From
-   * 10^4 keys on, this layout takes up to a fifth more bits than classic. */
+  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  If the rate
+   * of a filter or layer is below 1e-4, a key may have two to five lines, accessed at the same time.
+   * From 10^4 keys on, this layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* A key has two bits in each of several words: fewest bits (fpp up to 0.1), but more accesses. */
+  /* A key has two bits in each of several words.  Fewest bits from 10^4 keys on, fpp up to 0.1. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key are in one 64-bit word, which a look-up reads and an add changes in one step.
    * So all calls with keys are wait-free until the filter grows.  This layout takes about a fifth
@@ -379,7 +379,7 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: the number of bytes that were filled. */
   size_t struct_size;
-  /* Bloom, and a Bloom window: distinct keys that adds found to be new, and keys from unions.
+  /* Bloom, and a Bloom window: distinct keys that adds found to be new, and united_count.
    * Counting Bloom and cuckoo: adds minus removes, plus copies from unions; of a cuckoo window, the
    * copies that it remembers. */
   uint64_t count;
@@ -574,8 +574,8 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
  * Nothing can be added to or removed from a mapped filter; all other calls work.  As long as the
  * file is mapped, only calls on the shared filter in it, if it has one, may change it.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
- *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a cuckoo filter that grows or that
- *            processes share, or a window */
+ *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a cuckoo filter that grows, or that is
+ *            or was shared, or a window */
 TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path,
                              tamis_filter **out);
 
@@ -621,8 +621,8 @@ TAMIS_API int tamis_sync(tamis_filter *f);
 /* ---- tamis_merge: several filters ----
  *
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
- * and were created with the same capacity, fpp, `growable` and window.  Create them with the same
- * options, in which you have set `seed`. */
+ * were created with the same capacity, fpp, `growable` and window, and (cuckoo) both or neither are
+ * or were shared.  Create them with the same options, in which you have set `seed`. */
 
 /* Adds to `into` all keys that are in `from`.  Both filters may be in use.  After TAMIS_EFULL,
  * TAMIS_ENOMEM or TAMIS_ECORRUPT, some keys of `from` may be in `into`.
@@ -665,7 +665,7 @@ typedef struct tamis_similarity_stats {
 /* Does *stats = TAMIS_SIMILARITY_STATS_INIT, for languages without macros.  Accepts NULL. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
-/* Fills *out with estimates without bias.  Only for Bloom filters of one layer that do not count.
+/* Fills *out with estimates.  Only for Bloom filters of one layer that do not count.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this
  *            struct; TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; *out is not
