@@ -34,7 +34,7 @@ target_include_directories(tamis_hooked ${use} ${PROJECT_SOURCE_DIR}/include ${P
                            ${CK_INCLUDE_DIR} ${xxhash_INCLUDE_DIRS})
 target_link_libraries(tamis_hooked ${use} ${urcu_LIBRARIES} Threads::Threads tamis_flags m)
 
-# The library once more, with small constants (lib/base/small.h) and assertions.
+# The library once more, with small constants (lib/base/compiler.h) and assertions.
 if(TAMIS_BUILD_SMALL)
   add_library(tamis_small STATIC ${hooked_sources})
   target_compile_definitions(tamis_small PUBLIC TAMIS_SMALL TAMIS_HOOKS _GNU_SOURCE)

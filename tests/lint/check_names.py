@@ -19,7 +19,7 @@ ELSEWHERE = {  # expressions for names that no code here has, and where they are
     r".*quotient.*|TAMIS_QUOTIENT": "a kind that is not there, which docs/internals/adding-a-kind.md adds",
     "call_rcu|synchronize_rcu": "liburcu",
     "ck_spinlock_fas": "ConcurrencyKit",
-    "compare_exchange|may_alias|longjmp|stdatomic.h|sys/random.h|linux/magic.h": "C, C++, gcc and Linux",
+    "compare_exchange|may_alias|longjmp|stdatomic.h|linux/magic.h": "C, C++, gcc and Linux",
     "smaps_rollup": "a file of Linux's /proc",
     "max_slot_wal_keep_size": "a setting of PostgreSQL",
     "PKG_CONFIG_PATH": "pkg-config",
