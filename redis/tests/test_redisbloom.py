@@ -384,6 +384,7 @@ class Pretender:
 
     def __init__(self, models):
         self.models, self.dumped, self.breaks_after, self.lies = models, [], None, {}
+        self.left = {b"expires": 10**9}
         self.listener = socket.create_server((servers.HOST, 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -412,7 +413,7 @@ class Pretender:
         if command == "TYPE":
             return b"+%s\r\n" % (model.type_name.encode() if model else b"string")
         if command == "PTTL":
-            return resp(10**9 if words[0] == b"expires" else -1)
+            return resp(self.left.get(words[0], -1))
         if name == "MEXISTS":
             return resp([int(model.has(word)) for word in words[1:]])
         if name == "INFO" and family:
@@ -500,6 +501,9 @@ def test_import(context):
         pretender.lies = {figure: 77}
         lied = run("--replace", "--match", "Cuckoo 7")
         assert lied.returncode == 1 and "0 moved" in lied.stdout and "not equal" in lied.stderr, (figure, lied)
+    pretender.lies, pretender.left = {}, {b"Bloom 5": -2, b"Cuckoo 7": 0}
+    expired = run("--replace", "--match", "*[57]")
+    assert expired.returncode == 1 and expired.stderr.count("expired meanwhile") == 2, expired
     for key in ("Bloom 5", "Cuckoo 7"):
         agrees(server, sources[key.encode()], key, words)
     same(temporary(), [b"tamis-redis-import:another:{gone}"])
