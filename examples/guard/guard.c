@@ -49,14 +49,16 @@ static void die(const char *what, const char *why)
 
 /* ---- the two servers ---- */
 
-/* NULL: there was no answer, and the statement may have been executed or not. */
+/* NULL: there was no answer, and the statement may have been executed or not.  Of a body that is no text: an error. */
 static PGresult *query(const char *sql, const char *id, const char *body)
 {
   const char *values[] = {id, body};
   if (!database)
     database = PQconnectdb(""); /* PGHOST, PGPASSFILE and so on say where */
   PGresult *r = PQexecParams(database, sql, !!id + !!body, NULL, values, NULL, NULL, 0);
-  if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK)
+  const char *error = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+  if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK ||
+      (body && error && strncmp(error, "22", 2) == 0))
     return r;
   fprintf(stderr, "guard: %s", PQerrorMessage(database));
   PQclear(r);
@@ -149,11 +151,12 @@ static enum MHD_Result put(struct MHD_Connection *c, const char *id, const char 
                       id, body);
   if (!r)
     return no_answer(c);
-  if (ids && PQgetvalue(r, 0, 0)[0] == 'f') /* it is not a new row */
+  bool good = PQresultStatus(r) == PGRES_TUPLES_OK;
+  if (ids && (!good || PQgetvalue(r, 0, 0)[0] == 'f')) /* it is not a new row */
     tamis_remove(ids, id, strlen(id));
   PQclear(r);
   tell_cache("DEL item:%s", id, NULL);
-  return answer(c, MHD_HTTP_NO_CONTENT, "database", "");
+  return answer(c, good ? MHD_HTTP_NO_CONTENT : MHD_HTTP_BAD_REQUEST, "database", "");
 }
 
 static enum MHD_Result delete (struct MHD_Connection *c, const char *id) {
@@ -272,8 +275,7 @@ int main(int argc, char **argv)
   sigset_t ends;
   int number;
   if (argc != 4 && argc != 5) {
-    fprintf(stderr, "usage: guard PORT REDIS-PORT FILTER CAPACITY     (without a filter: guard "
-                    "PORT REDIS-PORT -)\n");
+    fputs("usage: guard PORT REDIS-PORT FILTER CAPACITY, or guard PORT REDIS-PORT -\n", stderr);
     return 2;
   }
   sigemptyset(&ends);

@@ -120,6 +120,7 @@ def promises(scene):
     check(a.item("PUT", 10001, "x" * 4096).status == 204 and b.item("GET", 10001).text == "x" * 4096, "a row has 4096 bytes")
     check([a.item("PUT", 10001, body).status for body in ("x" * 4097, "x" * 100_000, "a\0b")] == [400] * 3
           and b.item("GET", 10001).text == "x" * 4096, "a body that is too long, or has a byte 0, is refused, not cut off")
+    check(a.item("PUT", 10001, b"\xff").status == 400 and b.item("GET", 10001).text == "x" * 4096, "so is a body that is no UTF-8")
     check(a.item("DELETE", 10001).status == 204, "a row is deleted")
     check(b.item("GET", 10001).status == 404, "another guard does not find it")
     check(b.item("DELETE", 10001).status == 404, "a row is deleted once")
