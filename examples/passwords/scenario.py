@@ -170,6 +170,15 @@ def check_updates(scene, browser, plain, count):
     demand(2 <= sent < 10, f"{sent} lists were sent")
 
 
+def check_pauses(scene, browser):
+    for every in ("", "soon", "0", "9999999"):
+        browser.open(f"http://{HOST}:{scene.port}/?every={every}")
+        wait_until(lambda: state(browser).get("lists") == "1", "the list is loaded")
+        before = len(scene.asked())
+        time.sleep(0.3)
+        demand(len(scene.asked()) <= before + 1, f"with ?every={every}, the page makes a pause")
+
+
 def main(folder, options):
     scene, count = Scene(folder, options), options.words
     plain = folder / "words.txt"
@@ -185,6 +194,7 @@ def main(folder, options):
     loaded = time.monotonic() - begin
     microseconds, wrong = check_answers(scene, browser, count)
     check_updates(scene, browser, plain, count)
+    check_pauses(scene, browser)
 
     print(f"{count} words, fpp {options.fpp}\n")
     print("| | MiB | bytes a word | made in, s |\n|---|--:|--:|--:|")

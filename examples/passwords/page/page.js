@@ -2,7 +2,9 @@
 import { Known } from './known.js';
 
 const settings = new URLSearchParams(location.search);
-const seconds = Number(settings.get('every') ?? 3600); // between two requests for a new list
+// Between two requests for a new list.  A browser does not wait at all for more than 2**31 - 1 ms.
+const every = Number(settings.get('every'));
+const seconds = every > 0 ? Math.min(every, 2 ** 31 / 1000 - 1) : 3600;
 const [password, answer, state] = ['password', 'answer', 'state'].map((id) => document.getElementById(id));
 const known = new Known('known.tamis', { maxBytes: 256 * 2 ** 20 });
 
