@@ -97,9 +97,9 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  If the rate
-   * of a filter or layer is below 1e-4, a key may have two to five lines, accessed at the same time.
-   * From 10^4 keys on, this layout takes up to a fifth more bits than classic. */
+  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  At rates
+   * below 1e-4 (of a filter or of a layer), a key may have two to five lines, accessed at the same
+   * time.  From 10^4 keys on, this layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* A key has two bits in each of several words.  Fewest bits from 10^4 keys on, fpp up to 0.1. */
   TAMIS_LAYOUT_CLASSIC = 1,
@@ -154,7 +154,7 @@ typedef struct tamis_options {
   tamis_layout layout;
   /* How many locks, at most 4096, rounded up to a power of two; 0 (default): the library chooses.
    * A Bloom filter that neither counts nor has a window needs none.  Cuckoo: the locks of each
-   * segment, at most 16 if the filter grows, else 32. */
+   * segment, at most 16 if the filter grows, else 32 (shared, or with a window: all locks). */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
@@ -559,8 +559,8 @@ TAMIS_API void tamis_load_options_init(tamis_load_options *options);
  * the filter, and makes a valid filter from them, or returns an error and sets *out to NULL.
  *   Threads  any      Blocks  in `read` and in the allocator      Order  as tamis_create
  *   Errors   TAMIS_OK; TAMIS_EINVAL: also if `hash` is not the filter's; TAMIS_EIO: `read` failed;
- *            TAMIS_ECORRUPT; TAMIS_EUNSUPPORTED: data or options of a later version; TAMIS_EFULL:
- *            max_bytes; TAMIS_ENOMEM */
+ *            TAMIS_ECORRUPT; TAMIS_EUNSUPPORTED: data or options of a later version, or the file of
+ *            a shared window or cuckoo filter; TAMIS_EFULL: max_bytes; TAMIS_ENOMEM */
 TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function read, void *context,
                          tamis_filter **out);
 
