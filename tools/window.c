@@ -81,7 +81,7 @@ int window_main(int argc, char **argv)
   struct window_options options = {.shared = SHARED_OPTIONS_INIT, .period = -1};
   parse_command_line(&window_command_argp, argc, argv, &options.shared, &options);
   if (options.period >= 0 && options.period < SHORTEST_SHARED)
-    usage_error("--period: a period of a shared window has %g seconds or more", SHORTEST_SHARED);
+    usage_error("--period: a period has %g seconds or more", SHORTEST_SHARED);
   tamis_filter *filter = live_open_existing(options.path);
   if (filter != NULL)
     run(&options, filter);

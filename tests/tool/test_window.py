@@ -226,7 +226,7 @@ def refused():
             ([], 2, "window takes a file"),
             (["none", "none"], 2, "window takes one file"),
             (["--period", 0, "none"], 2, "--period: 0 is too short"),
-            (["--period", 0.01, "none"], 2, "a period has 0.1 seconds or more")]:
+            (["--period", 0.01, "none"], 2, "--period: a period has 0.1 seconds or more")]:
         result = tamis("window", *arguments)
         check(f"window {' '.join(map(str, arguments))}",
               result.returncode == status and text in result.stderr and result.stderr.count("\n") == 1)
