@@ -7,6 +7,7 @@ broker are killed by -9 at random.  All works are counted.
 """
 import collections
 import logging
+import os
 import pathlib
 import random
 import subprocess
@@ -155,7 +156,8 @@ def main(folder, options):
     print(f"--seed {options.seed}", flush=True)
     for seconds in "0", "-4", "an hour":
         words = [options.programs.resolve() / "consume", QUEUE, folder, "1", seconds, "1"]
-        status = subprocess.run(words, env={"AMQP_URL": "amqp://user:password@localhost:1"}, stderr=subprocess.DEVNULL, timeout=60).returncode
+        status = subprocess.run(words, env=os.environ | {"AMQP_URL": "amqp://user:password@localhost:1"},
+                                stderr=subprocess.DEVNULL, timeout=60).returncode
         assert status == 2, f"FAILED: SECONDS cannot be '{seconds}'"
     scene = Scene(folder, options)
     scene.run(options.kills)

@@ -78,7 +78,7 @@ int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 int tamis__file_give(int fd, const tamis_file_access *access);
 
 /* A tamis_write_function whose context is a struct new_file. */
-int tamis__file_write(void *file, const void *data, size_t size);
+int tamis__file_write(void *context, const void *data, size_t size);
 
 /* Ends a new file.  If tamis__file_commit() fails, the caller must still abandon the file. */
 int tamis__file_commit(struct new_file *file);

@@ -16,7 +16,8 @@
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
 /* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero. */
-void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
+void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t wanted,
+                                     uint64_t cleared);
 
 /* As tamis__memory_allocate(), for blocks of which there may be millions.  The system's allocator
  * aligns small ones to 16 bytes only: alignment to 64 would cost a hundred bytes.  A filter's line
