@@ -210,7 +210,7 @@ TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
  *   Blocks   only in the allocator */
 TAMIS_API void tamis_destroy(tamis_filter *filter);
 
-/* The bytes that a filter with these options takes, everything included.
+/* The bytes that a filter with these options takes, except counts of copies.
  *   Threads  any      Blocks  never
  *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; only TAMIS_OK writes *bytes */
 TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
