@@ -16,15 +16,15 @@ struct swept {
   uint64_t left[WINDOW_MOST_LAYERS];              /* not 0: the layer still has entries */
 };
 
-/* Clears the lanes of a word whose stamps the sweep does not keep, and returns their number.  The
- * caller must hold the word's stripe. */
-static unsigned sweep_word_locked(struct window *w, struct swept *swept, unsigned i, uint64_t index)
+/* Clears the lanes of a word whose stamps the sweep does not keep, and returns their number.  Sets
+ * bits in *left if other lanes are in use.  The caller must hold the word's stripe. */
+static unsigned sweep_word_locked(struct window *w, const struct window_layer *layer,
+                                  uint64_t index, unsigned oldest, unsigned now, uint64_t *left)
 {
-  const struct window_layer *layer = swept->layer[i];
   const struct window_shape *s = &layer->geometry.whole;
   const uint64_t value = word_load(&layer->words[index]), used = window_used(s, value);
-  const uint64_t gone = used & window_beyond(s, value, swept->oldest, swept->now);
-  swept->left[i] |= used ^ gone;
+  const uint64_t gone = used & window_beyond(s, value, oldest, now);
+  *left |= used ^ gone;
   if (!gone)
     return 0;
   for (uint64_t lanes = gone; lanes && window_has_counts(layer, index); lanes &= lanes - 1)
@@ -38,13 +38,16 @@ static void sweep_block(struct window *w, struct swept *swept, unsigned i, uint6
   struct window_stripe *stripe = window_stripe_of_block(w, block);
   const struct window_layer *layer = swept->layer[i];
   const uint64_t end = (block + 1) << layer->block_shift, words = window_words(&layer->geometry);
+  const unsigned oldest = swept->oldest, now = swept->now; /* copies, for registers, like `left` */
+  uint64_t left = 0;
   unsigned cleared = 0;
   window_lock(w, stripe);
   for (uint64_t index = block << layer->block_shift; index < end && index < words; index++)
-    cleared += sweep_word_locked(w, swept, i, index);
+    cleared += sweep_word_locked(w, layer, index, oldest, now, &left);
   window_use(stripe, -(int64_t) cleared);
   window_unlock(w, stripe);
   HOOK(window_block_swept);
+  swept->left[i] |= left;
 }
 
 static void list_layers(const struct window *w, struct swept *swept)

@@ -112,6 +112,19 @@ int tamis__window_add_further(struct window *w, const struct window_layer *layer
   return result;
 }
 
+void tamis__window_set_no_further(struct window *w, const struct window_layer *layer,
+                                  struct window_lane lane)
+{
+  struct count_place at = place_of(layer, lane);
+  struct request request = {.w = w};
+  struct counts_memory memory = memory_of(&request);
+  lock_take(&at.plane->lock);
+  const uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
+  (void) tamis__plane_set(&at.plane->counts, at.size, &memory, at.word, at.lane, 0);
+  lock_release(&at.plane->lock);
+  window_count_copies(window_stripe_of_block(w, lane.index >> layer->block_shift), -further);
+}
+
 /* Drops the counts of empty lanes, and adds the others to the stripes. */
 static void count_in_stripes(struct window *w, const struct window_layer *layer, uint64_t first,
                              uint64_t counts[COUNTS_POSITIONS])

@@ -66,12 +66,14 @@ int tamis__window_add_further(struct window *w, const struct window_layer *layer
                               struct window_lane lane, uint64_t more);
 
 /* Sets the count of a lane to 0, because its entry is forgotten or leaves the lane. */
+void tamis__window_set_no_further(struct window *w, const struct window_layer *layer,
+                                  struct window_lane lane);
+
 static inline void window_forget_further(struct window *w, const struct window_layer *layer,
                                          struct window_lane lane)
 {
-  const uint64_t further = window_further(layer, lane);
-  if (further)
-    (void) tamis__window_add_further(w, layer, lane, -further);
+  if (window_has_counts(layer, lane.index))
+    tamis__window_set_no_further(w, layer, lane);
 }
 
 /* Sets the counts of the lanes of a layer, except empty lanes.  The layer must have no counts yet,
