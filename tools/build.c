@@ -67,7 +67,7 @@ static const struct argp build_argp = {
     "Save a filter of all lines of the FILEs to LIST, for 'tamis query'.\v"
     "With no FILE, or if FILE is -, read standard input.\n\n"
     "The number of distinct lines is estimated from a sample of each file unless "
-    "--capacity gives it.  If there are more lines, the files are read once more, for a "
+    "--capacity gives it.  If there are more lines, the files are read again, for a "
     "filter that is large enough.  A pipe cannot be read twice, so without --kind and "
     "--capacity its filter is a cuckoo filter, which grows.  It is an error if there are "
     "more lines than --memory allows, or, with --fixed, more than --capacity.  A filter of "

@@ -15,8 +15,9 @@
 enum {
   KEY_SHARED = 0x300,
   LEAST_CAPACITY = 1000000, /* as other processes bring lines, too */
-  ROOM = 128, /* times the bytes of the capacity: for at least 64 times as many lines */
-  TRIES = 8   /* as somebody may create and remove the file each time */
+  ROOM =
+      128,  /* times the bytes of the capacity: at rates up to 0.001, for 64 times as many lines */
+  TRIES = 8 /* as somebody may create and remove the file each time */
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)

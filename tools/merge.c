@@ -25,8 +25,9 @@ static const struct argp merge_argp = {
     NULL,
     "LIST LIST... -o FILE",
     "Write the union of saved filters to FILE: it has all lines of all filters.\v"
-    "The filters must fit together: they must have the same kind, layout, seed, rate and "
-    "capacity.  'tamis build --like LIST' makes filters that fit.  The rate of a Bloom "
+    "The filters must fit together: they must have the same kind, layout, seed, rate, "
+    "capacity and window, and all or none must be --fixed.  'tamis build --like LIST' makes "
+    "filters that fit.  The rate of a Bloom "
     "filter may rise if the union holds more lines than its capacity.  FILE may be one of "
     "the LISTs.\n\n"
     "The exit status is 0 on success, 1 after an error, and 2 if the command line is "
