@@ -72,7 +72,7 @@ void tamis__window_set_no_further(struct window *w, const struct window_layer *l
 static inline void window_forget_further(struct window *w, const struct window_layer *layer,
                                          struct window_lane lane)
 {
-  if (window_has_counts(layer, lane.index))
+  if (__builtin_expect(window_has_counts(layer, lane.index), 0))
     tamis__window_set_no_further(w, layer, lane);
 }
 

@@ -78,14 +78,17 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Moves the count of an entry to the free lane `new`, whose entry, if any, is dead.  The caller
+/* Moves the count of an entry to the free lane `new`.  `taken`: `new` has a dead entry.  The caller
  * must hold the stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
-                               struct window_lane old, struct window_lane new)
+                               struct window_lane old, struct window_lane new, bool taken)
 {
   const uint64_t further = window_further(layer, old);
-  window_forget_further(w, layer, new);
-  int result = further ? tamis__window_add_further(w, layer, new, further) : TAMIS_OK;
+  if (taken)
+    window_forget_further(w, layer, new);
+  if (!further)
+    return TAMIS_OK;
+  int result = tamis__window_add_further(w, layer, new, further);
   if (result == TAMIS_OK)
     window_forget_further(w, layer, old);
   return result;
@@ -147,8 +150,9 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
     return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);
+  const bool taken = lane_get(&s->lane, to_value, lane);
   int result = move_further_locked(w, layer, window_lane(layer, source, move->lane),
-                                   window_lane(layer, target, lane));
+                                   window_lane(layer, target, lane), taken);
   if (result != TAMIS_OK)
     return result;
   window_store(layer, target, lane, entry);
@@ -157,7 +161,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   HOOK(window_version_bumped);
   window_store(layer, source, move->lane, 0);
   fullness_reset(&layer->full[window_mark_of(layer, source)]);
-  count_move_locked(w, layer, source, target, entry, lane_get(&s->lane, to_value, lane));
+  count_move_locked(w, layer, source, target, entry, taken);
   return TAMIS_OK;
 }
 

@@ -106,6 +106,24 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
                  pair->fingerprint | stamp_to_write(w, wish, again));
 }
 
+/* Not inlined, as it is rare: its arguments would take registers in each add. */
+static NEVER_INLINE void forget_dead_locked(struct window *w, const struct pair *pair,
+                                            const struct found *at)
+{
+  window_forget_further(w, pair->layer, window_lane(pair->layer, at->bucket, at->lane));
+}
+
+/* Prepares the lane *at for another entry, which the caller must then write: counts an empty lane
+ * as in use, and forgets the copies of a dead entry. */
+FORCE_INLINE void take_lane_locked(struct window *w, const struct pair *pair,
+                                   const struct found *at)
+{
+  if (!at->entry)
+    window_use(window_stripe(w, pair->layer, at->bucket), 1);
+  else if (pair->layer->planes)
+    forget_dead_locked(w, pair, at);
+}
+
 /* Adds a key to the newest layer, in which the key has no live entry. */
 FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
                                uint64_t epoch)

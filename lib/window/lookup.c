@@ -108,15 +108,24 @@ static void prefetch_in(const struct window_layer *layer, uint64_t mixed)
   __builtin_prefetch(&layer->words[window_word_of(g->bucket_shift, place.upper)]);
 }
 
-void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
+static NEVER_INLINE void prefetch_layers(const struct window *w, uint64_t mixed)
 {
-  const struct window *w = const_window_of(f);
-  const uint64_t mixed = window_mixed(w, hash), epoch = epoch_read(&w->state->epoch);
-  struct window_reader reader = window_enter(epoch);
+  reader_token token = reader_enter();
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   for (const struct window_layer *layer = window_newest(w, epoch); layer;
        layer = window_next(layer, epoch))
     prefetch_in(layer, mixed);
-  window_leave(reader);
+  reader_leave(token);
+}
+
+void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
+{
+  const struct window *w = const_window_of(f);
+  const uint64_t mixed = window_mixed(w, hash);
+  if (epoch_has_grown(epoch_read(&w->state->epoch)))
+    prefetch_layers(w, mixed);
+  else
+    prefetch_in(&w->first, mixed);
 }
 
 /* ---- the straight path: a filter that has only the first layer ---- */

@@ -198,15 +198,4 @@ FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t 
   return true;
 }
 
-/* Prepares the lane *at for another entry, which the caller must then write: counts an empty lane
- * as in use, and forgets the copies of a dead entry.  The caller must hold the stripes. */
-static inline void take_lane_locked(struct window *w, const struct pair *pair,
-                                    const struct found *at)
-{
-  if (!at->entry)
-    window_use(window_stripe(w, pair->layer, at->bucket), 1);
-  else
-    window_forget_further(w, pair->layer, window_lane(pair->layer, at->bucket, at->lane));
-}
-
 #endif

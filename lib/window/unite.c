@@ -83,7 +83,7 @@ static int unite_locked(const struct both *b, const struct united *u, uint64_t b
   const struct window_lane lane = window_lane(layer, at.bucket, at.lane);
   const uint64_t further = u->copies - !live;
   int result = TAMIS_OK;
-  if (!live)
+  if (!live && at.entry)
     window_forget_further(w, layer, lane); /* the count of a dead entry */
   if (further && window_counts_copies(w))
     result = tamis__window_add_further(w, layer, lane, further);
