@@ -9,9 +9,9 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Needed before each possible cancellation point: a system call that waits, or a user's function
- * that allocates, reads or writes.  (A hash function of the user's takes less time than this call,
- * so it runs with cancellation enabled, and must not end the thread.) */
+/* Must be called before each step that can be a cancellation point: a system call that waits, or a
+ * function of the user's that allocates, reads or writes.  (The user's hash function must not end
+ * the thread: it takes less time than this call, so it runs with cancellation enabled.) */
 static inline int cancellation_disable(void)
 {
   int before;

@@ -5,16 +5,16 @@
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
-#include <limits.h> /* in glibc, every header defines __GLIBC__ */
+#include <limits.h> /* any header of glibc defines __GLIBC__ */
 #include <stdbool.h>
 #include <stdint.h>
 
 /* With __extension__, gcc and clang accept this type even under -Wpedantic. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* FORCE_INLINE functions are always inlined, so that the compiler makes special code for each
- * constant argument, such as the shape of a Bloom filter.  Each function on the way of such an
- * argument is marked: clang might otherwise call it, and copy the geometry's struct.  Some builds
+/* Compilers always inline FORCE_INLINE functions, and so make special code for each constant
+ * argument, such as the shape of a Bloom filter.  A function that passes on such an argument must
+ * be FORCE_INLINE, too: clang might otherwise call it, and copy the geometry's struct.  Some builds
  * force nothing: without optimisation, constants save nothing; with coverage or AddressSanitizer,
  * compiling takes long.  TAMIS_ONE_COPY is for programs that want a small library
  * (script/amalgamate), for tests that replay races, and for ThreadSanitizer. */
@@ -30,9 +30,9 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
-/* SMALL(usual, small) is `usual`, for instance a size or a limit.  In a build for tests, which
- * defines TAMIS_SMALL, it is `small`.  So events that usually need millions of keys, or 2^32 changes
- * of one bucket, happen within seconds.  The filter still keeps all promises of the public header. */
+/* SMALL(usual, small) is `usual`, but `small` in a build for tests, which defines TAMIS_SMALL.
+ * With small sizes and limits, events that usually need millions of keys, or 2^32 changes of one
+ * bucket, happen within seconds.  The filter still keeps all promises of the public header. */
 #ifdef TAMIS_SMALL
 #define SMALL(usual, small) (small)
 #else
@@ -49,9 +49,9 @@ __extension__ typedef unsigned __int128 uint128;
 #define TSAN(call) ((void) 0)
 #endif
 
-/* For small code (js/).  With TAMIS_COMPACT, one copy of each function serves all shapes; batches,
- * code for tests, and filters shared by processes are left out.  With TAMIS_READER, only look-ups
- * in saved filters remain.  In a table of functions, NULL stands for what is left out. */
+/* A build with TAMIS_COMPACT has less code (js/): one copy of each function serves all shapes, and
+ * batches, code for tests, and filters shared by processes are left out.  With TAMIS_READER, only
+ * look-ups in saved filters remain.  NULL stands for a function that is left out. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -63,11 +63,10 @@ __extension__ typedef unsigned __int128 uint128;
 #define NOT_IN_READER(function) (function)
 #endif
 
-/* For a rarely called function, which would take registers from a hot caller if it were inlined. */
+/* For a function that is rarely called: inlined, it would take registers from its hot caller. */
 #define NEVER_INLINE __attribute__((noinline))
 
-/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  The
- * first pragma turns off clang's warning about a loop with a variable number of rounds. */
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -76,12 +75,11 @@ __extension__ typedef unsigned __int128 uint128;
 #endif
 
 /* Makes a pointer in a filter's struct take eight bytes on every machine, so that filters have the
- * same sizes everywhere, and the same geometries, which depend on the sizes. */
+ * same sizes everywhere.  Geometries are computed from these sizes. */
 #define WIDE _Alignas(8)
 
-/* Returns n, a shift count, in a whole register.  Otherwise clang 14 loads only the byte of n that
- * shifts use.  This load waits for the register's old value, such as a word of the last look-up:
- * look-ups took 1.6 times as long. */
+/* Returns n, a shift count, in a whole register.  Otherwise clang 14 loads only the lowest byte of
+ * n, and the load waits for the register's old value: look-ups took 1.6 times as long. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
 #ifdef __clang__
@@ -91,8 +89,8 @@ FORCE_INLINE unsigned shift_count(unsigned n)
   return n;
 }
 
-/* The upper half of a 128-bit product.  Otherwise, if a caller shifts the half to the left, clang
- * shifts both halves, which takes several times as long. */
+/* Returns the upper half of a 128-bit product.  The assembler line keeps clang from shifting both
+ * halves where a caller shifts the upper half to the left, which takes several times as long. */
 FORCE_INLINE uint64_t upper_half(uint128 product)
 {
   uint64_t upper = (uint64_t) (product >> 64);
@@ -126,8 +124,8 @@ FORCE_INLINE void prefetch_line(const void *line, bool to_write)
     __builtin_prefetch(line, 0);
   else {
 #ifdef __x86_64__
-    /* Compilers use this instruction only for named processors.  Intel's processors from 2006 to
-     * 2014 execute it as a no-op. */
+    /* Compilers use prefetchw only if an option names a processor that has it.  Intel's processors
+     * from 2006 to 2014 execute it as a no-op. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *) line));
 #else
     __builtin_prefetch(line, 1);
@@ -135,9 +133,9 @@ FORCE_INLINE void prefetch_line(const void *line, bool to_write)
   }
 }
 
-/* For a thread-local variable: with the initial-exec model, an access needs no function call.
- * glibc reserves the space that the model takes, even for libraries loaded at run time.  Other C
- * libraries, such as musl, would refuse to load this library. */
+/* Gives a thread-local variable the initial-exec model, so that an access needs no function call.
+ * Only glibc reserves space for such variables of libraries that are loaded at run time: with musl,
+ * for instance, this library could not be loaded. */
 #ifdef __GLIBC__
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else

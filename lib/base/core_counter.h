@@ -2,22 +2,21 @@
  *
  * Layer 1: counters to which the threads of several processes add.
  *
- *    shard   0 ... 15                          16 ... 31
- *    thread  on core 0 ... 15 (see below)      any other: on core c, shard 16 + c modulo 16
- *    add     a load and a store                a locked instruction
+ *    shard   0 ... 15                16 ... 31
+ *    thread  on core 0 ... 15        any other thread: on core c, shard 16 + c modulo 16
+ *    add     a load and a store      a locked instruction
  *
- * No thread can own a shard as in counter.h, because processes share the shards.  But the threads
- * of one core take turns.  So an add to the core's shard needs no locked instruction, if no other
- * thread or signal handler runs on the core before the add's store.
+ * Processes share the shards, so no thread can own a shard as in counter.h.  But the threads of one
+ * core take turns.  So an add to the shard of a core needs no locked instruction if no other thread
+ * or signal handler runs on the core between the add's load and its store.
  *
- * The add is therefore a *restartable sequence*, which ends with its only store to the shard.  The
- * thread gives the kernel a descriptor: where the sequence begins and ends, and where the thread
- * resumes if the kernel interrupts the sequence.  A thread that resumes there adds to a shard from
- * 16 on instead.  (A debugger that takes single steps would never end a sequence that is repeated.)
- * Source: Desnoyers, "Restartable sequences", Linux 4.18
+ * To notice that, the add is a *restartable sequence* (Desnoyers, Linux 4.18), which ends with its
+ * only store to the shard.  The thread tells the kernel where the sequence begins and ends, and
+ * where the thread resumes if the kernel interrupts the sequence.  A thread that resumes there adds
+ * to a shard from 16 on.
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
- * or an emulator refuses, the core number in struct rseq is far above 15.
+ * or an emulator refuses, struct rseq has a core number far above 15.
  */
 #ifndef TAMIS_LIB_CORE_COUNTER_H
 #define TAMIS_LIB_CORE_COUNTER_H
@@ -35,8 +34,8 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
  * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard, or
- * if the kernel interrupts the thread.  (The last instruction clears the pointer to the descriptor,
- * which might be unloaded with a plugin.) */
+ * if the kernel interrupts the thread.  (At the end, the thread clears its pointer to the
+ * descriptor, which a plugin might contain that is unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
@@ -46,7 +45,7 @@ static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_
       ".pushsection __rseq_cs, \"aw\"\n"
       ".balign 32\n"
       "0: .long 0, 0\n"         /* version, flags */
-      ".quad 1f, 2f - 1f, 3f\n" /* the sequence's address and length; where to resume */
+      ".quad 1f, 2f - 1f, 3f\n" /* the sequence's address and length; the address to resume at */
       ".popsection\n"
       "lea 0b(%%rip), %[offset]\n"
       "mov %[offset], %c[descriptor](%[rseq])\n"
@@ -78,8 +77,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Returns the counter's new value in the shard.  The stores of both kinds of add are release, as
- * counter.add requires: on x86, every store is a release. */
+/* Adds to a counter, and returns its new value in the shard used.  Both kinds of add are release
+ * stores, as counter.add requires: on x86, every store is one. */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

@@ -27,8 +27,7 @@ enum { MAX_NUMBERS = 64, MAX_PATH = 1024 }; /* the most bytes of a quota file, a
 
 static const char quota_file[] = "/cpu.max";
 
-/* Reads the beginning of a file, which is not trusted: in a container, the container's owner may
- * have made it, for instance as a pipe without data. */
+/* Reads the beginning of a file without waiting: a container's owner may have put a pipe there. */
 static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -54,7 +53,7 @@ static uint64_t positive_number(const char *text, const char **end)
   return number;
 }
 
-/* Reads a file "QUOTA PERIOD" (both in µs).  Returns the quota in cores, or UINT_MAX if none. */
+/* Returns the cores that a file "QUOTA PERIOD" (both in µs) allows, or UINT_MAX for no limit. */
 static unsigned quota_in(const char *path)
 {
   char text[MAX_NUMBERS];
@@ -69,8 +68,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Returns the lowest quota of a group and all groups above it.  A group's folder can be absent: in a
- * container, `root` can be the group's own folder. */
+/* Returns the lowest quota of a group and all groups above it.  In a container, `root` can be the
+ * group's own folder, in which the rest of the path is absent. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
@@ -93,8 +92,8 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file `membership` has a line "0::GROUP".  The array `line` is small, as the first call may come
- * from an add, on a small stack. */
+/* The file `membership` begins with a line "0::GROUP".  `line` is small, because an add, perhaps on
+ * a small stack, may make the first call. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -105,7 +104,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
   return length + 1 < sizeof line ? least_quota(root, line + 3) : UINT_MAX;
 }
 
-/* Reads the quota once.  Relaxed: threads that read it at the same time all get the same value. */
+/* Reads the quota only at the first call.  Relaxed: no other data depends on `known`. */
 static unsigned quota_cores(void)
 {
   static _Atomic unsigned known = 0;
@@ -125,7 +124,7 @@ static unsigned cores_of_process(void)
   cpu_set_t mask;
   long cores = sched_getaffinity(getpid(), sizeof mask, &mask) == 0
                    ? CPU_COUNT(&mask)
-                   : sysconf(_SC_NPROCESSORS_ONLN); /* for more cores than `mask` has bits */
+                   : sysconf(_SC_NPROCESSORS_ONLN); /* there are more cores than bits in `mask` */
   unsigned quota = quota_cores();
   if (cores < 1)
     cores = 1;

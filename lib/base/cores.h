@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the processor cores that the process may use, and the numbers of stripes and shards that
- * suit them.  The cores are those of the affinity mask, but at most as many as the CPU quota of the
- * process's control groups allows.
+ * Layer 1: the number of cores that the process may use, and the numbers of stripes and shards that
+ * suit it.  The affinity mask and the CPU quota of the process's control groups limit the cores.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
@@ -21,9 +20,9 @@ static inline unsigned usual_stripes(void)
 
 enum { MIN_SHARDS = 2, MAX_SHARDS = 256, BYTES_PER_SHARD = 512 };
 
-/* Returns a number of shards for the counters of a filter of `bytes` bytes: a small part of the
- * filter, and at most 16 for each core, from 32 to 64 shards, or 2 for each core if these are more.
- * (Threads that wait own shards, too, but each sum reads all shards.) */
+/* Returns a number of shards for the counters of a filter of `bytes` bytes: 16 for each core, but
+ * from 32 to 64, or 2 for each core if that is more.  A small filter has at most one for each 512
+ * bytes, but at least 2.  (Shards outnumber cores, as waiting threads own shards, too.) */
 static inline unsigned usual_shards(uint64_t bytes)
 {
   unsigned n = tamis__power_of_two_per_core(16, 32, 64);

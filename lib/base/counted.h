@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: counted readers, for threads that liburcu must not know of (reclaim.c says which).
+ * Layer 1: counted readers.  They are threads that liburcu must not know of (R1 in reclaim.c).
  *
  * A counted reader adds 1 to a counter when it enters a read section, and subtracts 1 when it
  * leaves.  Odd and even phases have a counter each.  A thread that waits for the readers begins a
@@ -18,10 +18,7 @@
  * 1.  If C comes before F, then E comes before D.  So D does not read 0 before the reader's L.
  * 2.  If C comes after F, then C finds a new phase, and the reader tries again.  The reader then
  *    enters after F, and cannot reach memory that was unlinked before F.
- * Every wait ends: new readers use the other counter, and a phase begins only when its counter is
- * 0.
- *
- * Each counter is split into shards, because threads that change one word slow each other down.
+ * Every wait ends, because new readers use the counter of the new phase.
  */
 #ifndef TAMIS_LIB_COUNTED_H
 #define TAMIS_LIB_COUNTED_H
@@ -34,17 +31,16 @@
 
 enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 
-/* All zeros: no reader is inside. */
+/* If all members are 0, no reader is inside. */
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* The numbers of readers inside: [0] entered in an even phase, [1] in an odd one. */
+    /* The number of readers inside that entered in an even phase, and in an odd phase. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
 
-/* Changes by other readers continue the release sequence of this subtraction: all are
- * read-modify-writes.
+/* Changes by other readers, all read-modify-writes, continue the subtraction's release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has done all its reads
@@ -76,7 +72,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
 }
 
-/* Enters, and returns the increased counter.  Tries again only if a phase has begun. */
+/* Enters a section, and returns the increased counter.  Tries again only if a phase has begun. */
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {
@@ -91,7 +87,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
 }
 
 /* Begins a new phase, and returns the phase that ends.  The caller must have waited for the readers
- * of all earlier phases, and no other thread may call this function meanwhile.
+ * of all earlier phases.  Only one thread at a time may call this function.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel, mutants/counted_phase_is_never_new (shows that a
@@ -115,8 +111,7 @@ static inline bool counted_have_left(const struct counted_readers *readers, uint
   return true;
 }
 
-/* Forgets all readers in the child of a fork, where the parent's other threads do not exist.
- * Relaxed: the child has only one thread. */
+/* Forgets all readers, in the child of a fork.  Relaxed: the child has only one thread. */
 static inline void counted_reset(struct counted_readers *readers)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

@@ -8,13 +8,12 @@
 /* ---- thread indices ----
  *
  * Threads change `used_indices` without a lock, so its words are valid at a fork.  In the child,
- * the thread that has forked keeps its index, and the indices of the parent's other threads stay in
- * use.
+ * the thread that forked keeps its index, and indices of lost threads stay in use.
  *
- * When a thread ends, a destructor of thread-specific data (pthread_key_create) releases its index.
- * A destructor that runs later adds without an index, because another index might never be
- * released.  (If such a destructor makes the thread's first add, the index stays in use for ever.
- * All sums are right, but one more thread has to share shard 0.) */
+ * When a thread ends, a destructor (pthread_key_create) releases the thread's index.  The thread
+ * gets no other index in destructors that run later, because it might never release that index.
+ * (If the thread's first add comes from the last round of destructors, its index stays in use for
+ * ever: one thread more has to share shard 0.) */
 
 enum { NEVER = MAX_SHARDS };
 
@@ -59,10 +58,9 @@ static void at_thread_end(void *unused)
   release_index(index);
 }
 
-/* Creates `key`, once.  Before that, no thread can acquire an index.  While one thread creates
- * `key`, other threads do not wait, but share shard 0.  `begun` is relaxed: it does not matter
- * which thread creates `key`.  The other stores are release, so that a thread that acquires an
- * index sees `key`. */
+/* Creates `key` at the first call.  While one thread creates `key`, other threads do not wait, but
+ * share shard 0.  `begun` is relaxed: it does not matter which thread creates `key`.  The other
+ * stores are release, so that a thread that acquires an index sees `key`. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -76,8 +74,8 @@ static void make_key_once(void)
     atomic_store_explicit(&used_indices[i], i == 0, memory_order_release);
 }
 
-/* Threads that end after a plugin with the library was unloaded must not call a destructor whose
- * code is gone.  (Acquire pairs with make_key_once().) */
+/* Deletes `key` when a plugin with the library is unloaded: threads that end later must not call
+ * at_thread_end(), whose code is gone.  (The acquire load pairs with make_key_once().) */
 __attribute__((destructor)) static void at_unload(void)
 {
   for (unsigned i = 0; i < INDEX_WORDS; i++)
@@ -86,9 +84,9 @@ __attribute__((destructor)) static void at_unload(void)
     pthread_key_delete(key);
 }
 
-/* Acquires and returns the first free index of a word, or returns 0 if no index is free.  After
- * make_key_once() only read-modify-writes change the word.  So this acquire synchronizes with every
- * earlier release of an index, even if other indices were acquired in between (release sequence).
+/* Acquires and returns the first free index of a word, or returns 0 if no index is free.  Only
+ * read-modify-writes change the word after make_key_once().  So the acquire synchronizes with every
+ * earlier release of an index of the word (release sequence).
  * ORDER index.acquire (acquire)
  *   pairs with     index.release, whose comment says why
  *   checked by     mutants/index_acquired_relaxed */
@@ -107,7 +105,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* The lowest free index: in a set of few shards, only low indices own a shard. */
+/* Acquires the lowest free index: in a set of few shards, only low indices own a shard. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -137,13 +135,13 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 {
   if (!tamis__thread_index)
     request_index();
-  /* Release, as in counter.add.  A read-modify-write continues older adds' release sequences. */
+  /* Release, as counter.add requires.  It continues the release sequences of earlier adds. */
   return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_release) +
          amount;
 }
 
-/* Relaxed, here and in tamis__counter_raise(): no other data depends on figures (counter.h).  Both
- * functions make read-modify-writes: all threads that own no shard share shard 0. */
+/* Relaxed, as in tamis__counter_raise(): no other data depends on figures (counter.h).  Both
+ * functions make read-modify-writes, because all threads that own no shard share shard 0. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;

@@ -11,8 +11,7 @@
  *
  * A live thread has an index, a small number that no other live thread has.  In a set of S shards
  * the threads with index 1 to S - 1 own one shard each.  Only the owner writes to a shard, and adds
- * by a load and a store, without a locked instruction.  All other threads add to shard 0
- * atomically.
+ * by a load and a store.  All other threads add to shard 0 by a locked instruction.
  */
 #ifndef TAMIS_LIB_COUNTER_H
 #define TAMIS_LIB_COUNTER_H
@@ -26,8 +25,8 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* In a set of several shards, each shard is aligned to its size.  A set of one shard has no owner,
- * can have any address, and can end after the last counter in use. */
+/* In a set of several shards, each shard is aligned to its size.  The only shard of a set has no
+ * owner, can have any address, and can end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -41,7 +40,7 @@ struct counters {
  * MAX_SHARDS: the thread never gets an index again. */
 extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
-/* counter_add() for a thread that owns no shard of the set, or has no index yet. */
+/* Does what counter_add() does, for a thread that owns no shard of the set, or has no index yet. */
 uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount);
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
@@ -58,19 +57,19 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 minus 1 is 255, which no mask exceeds.) */
+/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 becomes 255, which no mask exceeds.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
 }
 
 /* Adds to a counter in the thread's own shard, and returns the counter's new value there.  The load
- * is relaxed: it reads the thread's last store or, after index.acquire, the last store of the
- * shard's previous owner.
+ * is relaxed, because only the owner writes to a shard.  (index.acquire makes visible what the
+ * shard's previous owner wrote.)
  * ORDER counter.add (release)
  *   pairs with     counter.sum
  *   makes visible  what is counted: the bits of a key
- *   if weakened    a save might count a key but miss its bits: a filter loaded from the save then
+ *   if weakened    a save might count a key but miss its bits.  Then a filter loaded from the save
  *                  refuses keys too early
  *   checked by     mutants/counter_added_relaxed */
 FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,

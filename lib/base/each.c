@@ -50,7 +50,7 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 
 /* ---- filters that are alike ---- */
 
-/* Searches whole blocks, up to the first one whose filters are not alike (each.h).  Returns the
+/* Searches whole blocks, up to the first block whose filters are not alike (each.h).  Returns the
  * number of filters searched. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
@@ -71,7 +71,7 @@ static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *f
   return (size_t) (at - filters);
 }
 
-/* Counts hits: bytes of 0 or 1.  The multiplication sums eight bytes in the product's top byte. */
+/* Counts the hits.  The multiplication sums eight bytes of 0 or 1 in the product's top byte. */
 static size_t count(const bool *found, size_t n)
 {
   size_t hits = 0, i = 0;

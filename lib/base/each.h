@@ -7,13 +7,13 @@
  *                  │       └ each filter fetches the memory that its look-up will read
  *                  └ the key is looked up in each filter
  *
- * So the look-ups of a block wait for memory at the same time, not one after the other.  A filter
- * may change after its memory was fetched: its look-up reads the current memory.  So each filter's
- * answer is that of a single look-up, and these look-ups take effect in the order of the filters.
+ * So the look-ups of a block wait for memory at the same time, not one after the other.  Each
+ * look-up reads the current memory, even if the filter has changed since the fetch.  So the answers
+ * are those of single look-ups in the order of the filters.
  *
- * The filters of one call are usually *alike*: they have the same kind, seed and shape.  Then parts
- * of the key's addresses are equal in all filters, and are computed once, by two functions (struct
- * each_way).  Blocks of other filters are searched filter by filter.
+ * The filters of one call are usually *alike*: they have the same kind, seed and shape.  Parts of
+ * the key's addresses are then equal in all filters, and a kind computes them once (struct
+ * each_way).  A block whose filters are not alike is searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
@@ -22,8 +22,8 @@
 #include "base/filter.h"
 
 /* The number of filters in a block.  In filters of one size, a key's cache lines often have the
- * same offset in their pages, and so do the heads.  The first-level cache holds only 8 to 16 such
- * lines, so in a larger block the lines would evict each other before they are read. */
+ * same offset in their pages, and so do the heads.  The first-level cache holds only 8 to 16 lines
+ * of one offset, so in a larger block they would evict each other before they are read. */
 enum { EACH_BLOCK = 8 };
 
 struct wanted {
@@ -51,8 +51,8 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
   return wanted->hash;
 }
 
-/* How a kind searches a block of filters that are alike and use the library's hash function.
- * `common`: values that the kind has computed from the first filter. */
+/* How a kind of filter searches a block whose filters are alike and use the library's hash
+ * function.  `common`: values that the kind has computed from the first filter. */
 struct each_way {
   /* Prefetches what look-ups in a block will read and, if `more`, the heads of the next block.
    * Returns false if the filters of the block are not all alike.  Writes to `places` a number for
@@ -78,7 +78,7 @@ FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
          operations_of(f)->contains == contains;
 }
 
-/* `bytes`: how much of each head a look-up reads. */
+/* Prefetches the heads of a block.  `bytes`: how much of each head a look-up reads. */
 FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
   enum { LINE = 64 };

@@ -15,21 +15,21 @@
 enum {
   MOST_LINKS = 40,    /* as in the kernel */
   MOST_NAMES = 10000, /* the most names that open_new() tries */
-  MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
-  MOST_LOST = 4,      /* open_locked() gives up after losing so many new files */
-  NAME_KEPT = 200     /* the most bytes of the old name that the new name keeps */
+  MOST_ABSENT = 4,    /* the search for leftovers ends after so many absent names in a row */
+  MOST_LOST = 4,      /* open_locked() gives up after so many of its new files were removed */
+  NAME_KEPT = 200     /* the most bytes of the old file's name in the new file's name */
 };
 
 /* ---- paths ---- */
 
-/* The length of the part of a path that names its folder, with the slash. */
+/* Returns the length of the part of a path that names its folder, including the slash. */
 static size_t folder_length(const char *path)
 {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t) (slash + 1 - path) : 0;
 }
 
-/* Replaces the part of the path after its first `kept` bytes. */
+/* Replaces the part of the path after its first `kept` bytes by a name of `length` bytes. */
 static int put_name(char path[PATH_MAX], size_t kept, const char *name, size_t length)
 {
   if (kept + length >= PATH_MAX) {
@@ -41,7 +41,7 @@ static int put_name(char path[PATH_MAX], size_t kept, const char *name, size_t l
   return TAMIS_OK;
 }
 
-/* Follows symbolic links at the end of the path, also to a file that does not exist yet. */
+/* Follows symbolic links at the end of the path, even to a file that does not exist. */
 static int follow_links(char path[PATH_MAX])
 {
   char target[PATH_MAX];
@@ -69,10 +69,10 @@ static int open_folder(const char *path)
 
 /* ---- the new file ---- */
 
-/* In the names of new files that other saves may remove as leftovers. */
+/* New files with this in their names may be removed by other saves as leftovers. */
 static const char unfinished[] = "unfinished-";
 
-/* The name of the file to replace, then `more` and `number`. */
+/* Makes the new file's name: that of the file to replace, then `more` and `number`. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
@@ -91,9 +91,9 @@ static int lock(int fd)
   return UNINTERRUPTED(flock(fd, LOCK_EX | LOCK_NB));
 }
 
-/* Returns true if every process that can reach the folder sees this process's locks.  If machines
- * share a folder, a lock may hold on one machine only: another machine might remove a file in use.
- * So returns true only for file systems that machines cannot share. */
+/* Returns true if all processes that can reach the folder see each other's locks: if machines
+ * cannot share its file system.  Otherwise another machine might miss a lock, and remove a file in
+ * use. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -124,8 +124,7 @@ static bool is_own(int fd)
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* Removes the file at file->beside, unless a process has locked it.  Returns true if there was a
- * file. */
+/* Removes a leftover, unless a process has locked it.  Returns true if there was a file. */
 static bool remove_leftover(const struct new_file *file)
 {
   int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -164,7 +163,7 @@ static int open_unlocked(struct new_file *file)
   return open_new(file, process);
 }
 
-/* Makes a new file and locks it.  Tries again if another save has removed it as a leftover. */
+/* Makes a new file and locks it.  Tries again if another save removes the file as a leftover. */
 static int open_locked(struct new_file *file)
 {
   bool lost = true;

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: replaces a file by another one, so that at any moment its path leads to a whole file:
- * the old one or the new one.
+ * Layer 1: replaces a file, so that at any moment its path leads to a whole file, old or new.
  *
  *    begin    a new file beside the old one
  *    write    to the new file
  *    commit   synchronises the new file, gives it the old file's name, and synchronises the folder
  *    abandon  removes the new file
  *
- * The folder's entry must not lead to the new file before the new file is on the disk.  So the file
- * is synchronised before it is renamed, and the folder after that.  If the path leads to something
+ * After a crash, the path must not lead to a new file that is not on the disk.  So the new file is
+ * synchronised before it is renamed, and the folder after that.  If the path leads to something
  * other than a regular file, the process writes to it directly.
  *
  * A process that is killed leaves its new file behind.  The next save removes such *leftovers*: new
  * files of the same user that no process has locked.  So a process keeps its new file locked until
- * the file is renamed.  Names of new files are numbered, so a save need not read the folder.
- * Before a process removes or renames a new file, it locks the file, and then checks that the file
- * still has its name.  If another save removes a new file that is not locked yet, the file's
- * process creates another one.  If other machines might not see a lock (locks_hold()), names
- * contain the process's number, and leftovers stay.
+ * the file is renamed.  Another save may remove a new file that is not locked yet, so the process
+ * checks, after it has locked the file, that the file still has its name.  Names of new files are
+ * numbered, so a save need not read the folder.  If other machines might not see a lock
+ * (locks_hold()), names contain the process's number, and leftovers stay.
  *
  * All functions are cancellation points.  After an error, errno has the cause.
  */
@@ -67,11 +65,11 @@ static inline bool file_is_limited(uint64_t end)
   return true;
 }
 
-/* Returns true if a failed read or write should be tried again.  First waits until a descriptor
- * that was not ready is ready for `events`: POLLIN or POLLOUT. */
+/* Returns true if a failed read or write should be tried again, as errno says.  If `fd` was not
+ * ready, first waits until it is ready for `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
-/* Begins a new file.  The umask restricts `mode`, except for FILE_OWNER_ONLY. */
+/* Begins a new file, which will replace `path`.  The umask restricts modes but FILE_OWNER_ONLY. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 
 /* If the open file is regular and `access` is not NULL, sets the file's group and mode. */
@@ -84,12 +82,12 @@ int tamis__file_write(void *context, const void *data, size_t size);
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
 
-/* As tamis__file_commit(), but fails with EEXIST if another file has the name.  The caller must
- * abandon the file afterwards, even after success. */
+/* Does what tamis__file_commit() does, but fails with EEXIST if another file has the name.  The
+ * caller must abandon the file afterwards, even after success. */
 int tamis__file_commit_new(struct new_file *file);
 
-/* The last steps of a commit: to name the file, which must be synchronised and closed, and to
- * synchronise the folder. */
+/* The last steps of a commit.  The first function names the file, which must be synchronised and
+ * closed.  The second function synchronises the folder. */
 int tamis__file_take_name(struct new_file *file);
 int tamis__file_sync_name(const struct new_file *file);
 

@@ -15,12 +15,10 @@
 #include <stdatomic.h>
 
 enum {
-  /* A batch consists of groups of this number of keys.  A group is hashed, then looked up or
-   * added. */
+  /* A batch consists of groups of this number of keys, each hashed, then looked up or added. */
   FILTER_GROUP = SMALL(64, 8),
-  /* In a batch, a key's memory is prefetched this number of keys before it is read: more cache
-   * lines than a core can fetch at a time, but few enough for the first-level cache
-   * (docs/reference/performance.md). */
+  /* In a batch, the memory of a key is prefetched this number of keys before it is read: enough to
+   * keep a core's fetches busy, and few enough for the first-level cache. */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -68,8 +66,7 @@ enum filter_period {
 };
 
 /* The calls on whole filters.  tamis.c has checked what all kinds require of the options.
- * docs/internals/adding-a-kind.md lists the errors by which a kind refuses options, and the figures
- * that `stats` sets. */
+ * docs/internals/adding-a-kind.md lists the errors of a kind, and the figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
@@ -124,10 +121,9 @@ struct filter_kind {
 struct filter_more {
   union {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
-    uint64_t allocator_room[3]; /* gives the union the same size on all machines (see WIDE) */
+    uint64_t allocator_room[3]; /* makes the union as large on all machines (see WIDE) */
   };
-  /* Absent from here on in a filter without hash function and secret: see
-   * filter_set_allocator(). */
+  /* The members from here on are absent if the filter has neither hash function nor secret. */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;
   WIDE const unsigned char *secret; /* for long keys (hash.h); NULL: the filter has no secret */
@@ -210,8 +206,7 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
  *   pairs with     operations.swap
  *   makes visible  that keys might be where only the new operations look
  *   if weakened    with acquire, two threads could each add a key, then look up the other's key by
- *                  the old operations, and both miss.  (If a lock orders two calls, acquire is
- *                  enough.)  On x86-64 both orders are plain loads
+ *                  the old operations, and both miss.  On x86-64 both orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {
@@ -224,7 +219,7 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
   atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
 }
 
-/* filter_hash() for the user's hash function, and for keys longer than HASH_SHORT. */
+/* Does what filter_hash() does, for a user's hash function, and for keys longer than HASH_SHORT. */
 __attribute__((unused)) NEVER_INLINE static uint64_t
 filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: remembers which segments are full.
+ * Layer 1: remembers which segments of a filter are full, because a search for room takes long.
  *
- * A failed search for room takes long, so a call whose search has failed marks the segment.  While
- * the mark is valid, an add of a key whose two buckets are full does not search.
+ * A call whose search for room has failed marks the segment.  While the mark is valid, an add of a
+ * key whose two buckets are full does not search.  (A *lane* of a bucket holds one entry.)
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane of the entry
@@ -15,11 +15,11 @@
  * filter, the lock `opening` in a window.  To show: if the search misses a cleared lane, the call
  * that cleared the lane finds SEARCHED or the mark.  The searching call writes SEARCHED, then reads
  * buckets; the clearing call writes a bucket, then reads the state; all four accesses are seq_cst.
- * So if the search missed the lane, SEARCHED had been written before the state was read.
+ * So if the search missed the cleared lane, the clearing call sees SEARCHED or the mark.
  *
- *    COPIES    In a segment with much room, a search has failed: a few pairs of buckets have many
- *              keys, or many copies.  An add of one more copy is refused at once if the copy cannot
- *              be counted.  An add of an absent key searches, as other searches might succeed.
+ *    COPIES    A search has failed although the segment has much room: a few pairs of buckets have
+ *              many keys, or many copies.  An add of one more copy is refused at once if the copy
+ *              cannot be counted.  An add of an absent key searches, as its search might succeed.
  *    NO_PATH   No moves make room, but the filter can grow.  An add grows it without a search.
  *    FULL      An add is refused at once.
  *
@@ -27,13 +27,12 @@
  * when a period of a window ends.  A filter counts these events (fullness_rooms).  COPIES and FULL
  * are valid only while the filter's count is the same as in the mark.
  *
- * A segment that is nearly as full as planned also gets COPIES at first, and NO_PATH or FULL only
- * when the number of failures in its word is at its maximum.  Each failed search adds 1 to the
- * number, and each search that finds room subtracts 2.
+ * A segment that is nearly as full as planned gets NO_PATH or FULL only after many failed searches,
+ * and COPIES before.  Its word counts them: a failed search adds 1, and a search that finds room
+ * subtracts 2.
  *
- * Another search is worth while when it would probably find one of the lanes that have become free:
- * after one lane in a small segment, after several in a large one.  (A call whose key has a free
- * lane in one of its buckets needs no search, and ignores marks.)
+ * Another search is worth while when it would probably find a lane that has become free: in a small
+ * segment after one such lane, in a large segment after several.
  */
 #ifndef TAMIS_LIB_FULLNESS_H
 #define TAMIS_LIB_FULLNESS_H
@@ -44,10 +43,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bits 0 to 2: state.  Bits 3 to 5: failures.  Bits 6 to 31: the mark's count of rooms. */
+/* A segment's word.  Bits 0 to 2: the state.  Bits 3 to 5: the number of failures.  Bits 6 to 31:
+ * the count of rooms (fullness_rooms) when the mark was set. */
 typedef _Atomic uint32_t fullness;
 
-/* The number of entries that have left since the mark was set.  Relaxed: it is only a hint. */
+/* The entries that have left a segment since it was marked.  Relaxed: the number is only a hint. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -56,7 +56,7 @@ typedef _Atomic uint16_t fullness_vacated;
 
 typedef _Atomic uint32_t fullness_rooms;
 
-/* *rooms must be zeroed memory.  In tests, the count begins near its maximum, so it soon wraps. */
+/* *rooms must be 0.  In tests, the count begins near its maximum, so that it soon wraps round. */
 static inline void fullness_begin(fullness_rooms *rooms)
 {
   if (SMALL(false, true))
@@ -67,15 +67,15 @@ static inline void fullness_begin(fullness_rooms *rooms)
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
- *   if weakened    a call might read the new count, but miss the freed memory or lanes.  Its mark
- *                  with this count would stay although there is room
+ *   if weakened    a call might read the new count, but miss the freed memory or lanes.  Then its
+ *                  mark would stay although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {
   atomic_fetch_add_explicit(rooms, 1, memory_order_release);
 }
 
-/* Returns the count.  A call must do this before it looks for room.
+/* Returns the count of rooms.  A call must read the count before it searches for room.
  * ORDER fullness.counted (acquire)
  *   pairs with     fullness.count, whose comment says why
  *   checked by     mutants/rooms_read_relaxed */
@@ -100,7 +100,7 @@ enum {
 /* How full a segment was when a search failed. */
 enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
 
-/* Must be called before each search, with the lock held.
+/* Must be called before each search, under the lock that permits one search at a time.
  * ORDER fullness.search (seq_cst)
  *   pairs with     fullness.reset
  *   makes visible  to a call that clears a lane: that a search has begun
@@ -113,9 +113,9 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Must be called with the lock held, after a search has found no room, or if a mark says that no
- * search would.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted(), read before the
- * search. */
+/* Must be called under the lock of the search, after a search has found no room, or if a mark says
+ * that no search would.  `state` is NO_PATH or FULL.  `rooms` is the result of fullness_counted()
+ * before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {
@@ -152,8 +152,8 @@ static inline void fullness_reset(fullness *full)
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (A search that begins meanwhile may miss the lane just cleared, and mark the
- * segment full.  As `vacated` does not count that lane, the mark can stay with lanes free.) */
+ * `buckets` buckets.  (If a search misses the lane just cleared and then marks the segment,
+ * `vacated` does not count the lane.  So the mark can stay although lanes are free.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -180,7 +180,7 @@ static inline bool fullness_has_no_path(const fullness *full)
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* Whether the segment has this mark with this count.  Relaxed, as in fullness_has_no_path(). */
+/* Returns true if the mark has this state and count.  Relaxed, as in fullness_has_no_path(). */
 static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
   uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;

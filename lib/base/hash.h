@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes xxHash read words by memcpy(), which is as fast.  Otherwise, with gcc, old versions read a
- * type that must not alias others.  If a caller has just written the key as another type, gcc might
- * move an inlined read before the write.  https://github.com/Cyan4973/xxHash/pull/1013 */
+/* Makes xxHash read words by memcpy(), which takes no longer.  Old versions, if compiled by gcc,
+ * would read them through a pointer to another type.  Then gcc might move the read of a key before
+ * the caller's write of the key.  https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -22,7 +22,7 @@ struct hash_keys {
   uint64_t mix[2];
 };
 
-/* In bytes: the size of the secret, and the longest key that XXH3 hashes without a secret. */
+/* In bytes: the size of XXH3's secret, and the longest key that XXH3 hashes without a secret. */
 enum { HASH_SECRET_BYTES = XXH_SECRET_DEFAULT_SIZE, HASH_MEDIUM = 240 };
 
 static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SECRET_BYTES])
@@ -33,8 +33,8 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
 /* Mixes a 64-bit value: every bit of the result depends on every bit of the value and the keys.
  *
  * A single bit of the result looks random.  Groups of bits still show the regularity of regular
- * input, such as consecutive numbers (docs/internals/bloom.md).  So code that needs groups of bits
- * (for lines, for hash strings) uses hash_spread(), or the top of another product.
+ * input, such as consecutive numbers (docs/internals/bloom.md).  So code that needs groups of bits,
+ * for instance to choose a line, uses hash_spread(), or the top bits of another product.
  *
  * Both halves of the product are used: high bits of the input change low bits of the high half, and
  * low bits change high bits of the low half.  Two inputs get equal results with probability 2^-64.
@@ -66,7 +66,7 @@ static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
                                     hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
 }
 
-/* For checksums, not for keys. */
+/* Computes checksums, not hashes of keys. */
 static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 {
   return XXH3_64bits_withSeed(data, len, seed);
@@ -74,8 +74,8 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 
 enum { HASH_SHORT = 16 }; /* bytes; XXH3 has separate code for keys up to this length */
 
-/* XXH3 for short keys only.  The compiler knows that len is small, so it drops most of XXH3's code;
- * `flatten` inlines the rest. */
+/* Computes XXH3 for short keys only.  The compiler knows that len is small, so it drops most of
+ * XXH3's code.  `flatten` inlines the rest. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {
@@ -84,8 +84,8 @@ __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const 
   return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* For keys of any length, but slower than hash_short().  `secret` saves time for keys longer than
- * HASH_MEDIUM; NULL: no secret.  The result does not depend on the secret. */
+/* Computes XXH3 for keys of any length.  `secret` saves time for keys longer than HASH_MEDIUM, but
+ * does not change the result.  NULL: no secret. */
 static inline uint64_t hash_long(uint64_t seed, const unsigned char *secret, const void *key,
                                  size_t len)
 {
@@ -93,8 +93,8 @@ static inline uint64_t hash_long(uint64_t seed, const unsigned char *secret, con
                 : XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* The false-positive rate that the hashes of `keys` keys cause.  A filter cannot distinguish keys
- * whose hashes are equal, or whose mixed hashes are equal: each has the rate keys * 2^-64.  The
+/* Returns the false-positive rate that equal hashes cause in a filter of `keys` keys.  Two keys can
+ * have equal hashes, or hashes that are equal after mixing: each has the rate keys * 2^-64.  The
  * result is twice the sum of both, as a reserve for other false hits. */
 static inline double hash_collision_rate(uint64_t keys)
 {

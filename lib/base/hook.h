@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: hooks, named points between the steps of a concurrent algorithm.
- *
- * A test stops threads at hooks to replay one schedule exactly.  In a release, HOOK() does nothing.
+ * Layer 1: hooks, named points between the steps of a concurrent algorithm, at which tests stop
+ * threads to replay one schedule exactly.  In a release, HOOK() does nothing.
  */
 #ifndef TAMIS_LIB_HOOK_H
 #define TAMIS_LIB_HOOK_H
@@ -11,8 +10,7 @@
 #include <stdatomic.h>
 
 /* A test sets this variable before its threads start.  Each hook then calls the function with the
- * hook's name.  Weak: each file that includes this header defines the variable, and the linker
- * keeps one. */
+ * hook's name.  Weak: each file that includes this header defines the variable. */
 __attribute__((weak)) void (*_Atomic tamis__hook)(const char *name);
 
 static inline void hook(const char *name)

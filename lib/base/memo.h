@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: remembers answers that take long to compute.  A question is a few numbers.
+ * Layer 1: remembers answers to questions, each a few numbers, if an answer takes long to compute.
  *
  * Threads share the entries of a memo.  To use an entry, a thread locks it for some dozens of
  * instructions.  A thread that finds the entry locked tries again a few times, and then computes
@@ -30,7 +30,7 @@ struct memo {
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 
-/* Does nothing if another thread uses the entry.  May overwrite an older answer. */
+/* Keeps an answer, perhaps in place of an older one, unless another thread uses the entry. */
 void tamis__memo_keep(struct memo *memo, const uint64_t question[MEMO_QUESTION], const void *answer,
                       size_t size);
 

@@ -11,14 +11,14 @@
 
 enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
-/* In bytes.  A block of this size or more is not cleared by memset(): the first access to a page
- * takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor does it come from posix_memalign(),
- * which cannot reuse a freed block of the same size, such as the block of a split segment. */
+/* From this size in bytes on, a block comes from calloc() or mmap(), which need not clear memory
+ * that the kernel has cleared.  memset() would access each page: the first access takes 0.25 µs or,
+ * on a virtual machine, up to 20 µs.  posix_memalign() could not reuse a freed block of the same
+ * size. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* calloc() does not touch memory that the kernel has just cleared, but aligns only to 16 bytes.  So
- * the block begins at a multiple of 64, and the word before it holds `start`, what calloc()
- * returned. */
+/* Returns where a block begins in the memory at `start`, which calloc() has returned and may have
+ * aligned only to 16 bytes: at a multiple of 64.  The word before the block holds `start`. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -48,7 +48,7 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
   return grown;
 }
 
-/* The user's functions might contain cancellation points.  They can be called while locks are held,
+/* The user's allocator might contain cancellation points.  It can be called while locks are held,
  * but never in a read section, where a wait would hold up all grace periods. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
@@ -58,7 +58,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* Refuses unaligned blocks: code relies on whole cache lines, and on zeros as low address bits. */
+/* Refuses unaligned blocks: the library uses whole cache lines, and the low bits of addresses. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -69,7 +69,7 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
   return NULL;
 }
 
-/* No object exceeds PTRDIFF_MAX.  So no sum of two sizes overflows, and size_t can hold a size. */
+/* Refuses more than PTRDIFF_MAX bytes, so size_t can hold each size, and the sum of two sizes. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t wanted, uint64_t cleared)
 {
   const size_t size = (size_t) wanted;

@@ -10,18 +10,18 @@
 #include <stdatomic.h>
 
 /* Returns `size` zero bytes aligned to 64 bytes, or NULL.  Without a user's allocator (allocate ==
- * NULL), the kernel clears each page of a block of 4 KiB or more at the first access, unless
- * malloc() reuses an earlier block: a large filter costs nothing in advance.  Blocks of 2 MiB or
- * more come from mmap(), with huge pages if possible, which save most TLB misses. */
+ * NULL), a large filter costs nothing in advance: the kernel clears each page of a block of 4 KiB
+ * or more at the first access, unless malloc() reuses an earlier block.  Blocks of 2 MiB or more
+ * come from mmap(), with huge pages if possible, which save most TLB misses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
 /* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t wanted,
                                      uint64_t cleared);
 
-/* As tamis__memory_allocate(), for blocks of which there may be millions.  The system's allocator
- * aligns small ones to 16 bytes only: alignment to 64 would cost a hundred bytes.  A filter's line
- * can then lie in two cache lines, but both are cached after a few look-ups. */
+/* Does what tamis__memory_allocate() does, but the system's allocator aligns a small block only to
+ * 16 bytes.  That saves a hundred bytes for each block, of which there may be millions.  A filter's
+ * line can then lie in two cache lines, but both are cached after a few look-ups. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
 /* Returns a larger block with the contents of `block`, and releases `block`.  The additional bytes
@@ -29,9 +29,10 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
  * be NULL, with size 0.  Blocks from mmap() are not copied: the kernel moves their pages. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
-/* Makes a new block use small pages: to clear a huge page at the first access takes 0.1 ms, or 10
- * ms on a virtual machine whose host has yet to find the memory.  Does nothing to a block of 32 MiB
- * or more, for which huge pages are worth the wait, or to a block from a user's allocator. */
+/* Makes a new block use small pages.  The first access to a huge page clears it, which takes 0.1
+ * ms, or 10 ms on a virtual machine whose host has yet to find the memory.  Does nothing to a block
+ * of 32 MiB or more, for which huge pages are worth the wait, or to a block from a user's
+ * allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
 /* Adds `size` to the sum of a filter's bytes.  Returns false, and leaves the sum as it was, if the
@@ -39,7 +40,7 @@ void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uin
  * after its release, so no two calls use the same room below the limit. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 
-/* Releases a block, which may be NULL.  It must have been allocated with `size` bytes. */
+/* Releases a block that was allocated with `size` bytes.  `block` may be NULL. */
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size);
 
 #endif

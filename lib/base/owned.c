@@ -21,8 +21,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* pthread_atfork() has succeeded */
 
-/* Other code may have closed the owner's descriptor by mistake: its number may now mean another
- * file. */
+/* Returns true if `file` is the owner's file.  After other code has closed the owner's descriptor
+ * by mistake, the descriptor's number may mean another file. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -87,7 +87,7 @@ static int open_alive(struct owner *owner)
   return TAMIS_EIO;
 }
 
-/* Claims a name.  Sets *alone to true if no other process has one.  The file must be locked.
+/* Claims a name, under the lock of the file.  Sets *alone to true if no other process has a name.
  * ORDER owner.named (release)
  *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
@@ -176,7 +176,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* True if the owner with this name is certainly dead. */
+/* Returns true if the owner with this name is certainly dead. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -185,7 +185,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* A call in the child of a fork can begin without a name. */
+/* Waits until the process has a name, which the child of a fork lacks at first. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
@@ -201,8 +201,8 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the thread asks the kernel whether the owner is alive: that takes little time
- * compared with a yield, which can last for the time slices of all running processes. */
+/* Asks the kernel before each yield whether the owner is alive.  The question takes little time
+ * compared with the yield, which can last for the time slices of all running processes. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

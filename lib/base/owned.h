@@ -12,8 +12,8 @@
  * kernel releases this lock when the process ends, in whatever way.  A process that may only read
  * the file can take a read lock on any byte.  The offset of such a byte cannot become a name.
  *
- * The child of a fork gets a name when it first needs one.  It must not keep its parent's kernel
- * lock, so a handler closes the parent's descriptor in the child.
+ * The child of a fork gets a name when it first needs a name.  The child must not hold its parent's
+ * lock of the kernel, so a handler closes the parent's descriptor in the child.
  *
  * A process claims its name under the lock of the file.  So if a process that holds this lock finds
  * that no other process has a name, it may change the whole file.
@@ -54,7 +54,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
 void tamis__owner_end(struct owner *owner);
 
 /* Gives the process a name for the file, unless the process has one.  If no other process has a
- * name, then calls `first`, if not NULL, while processes that open the file wait.
+ * name, also calls `first`, unless it is NULL.  Processes that open the file wait meanwhile.
  *   Errors  TAMIS_EIO (errno is EAGAIN if a process that may only read the file has locked it),
  *           and the errors of `first` */
 int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
@@ -89,8 +89,7 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* Shows ThreadSanitizer and the model checker which threads wait.  Locks in shared files are not
- * annotated. */
+/* Tells ThreadSanitizer and the model checker of a lock that is not in a shared file. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
 /* Takes the lock.  Returns true if the last owner was killed: the caller must then mend what that

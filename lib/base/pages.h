@@ -45,7 +45,7 @@ static inline void *pages_map(size_t size)
   size_t length = pages_round(size);
   char *start =
       mmap(NULL, length + pages_huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) { /* tries again without the extra page: unaligned */
+  if (start == MAP_FAILED) { /* tries again for an unaligned block, without the extra page */
     start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return start == MAP_FAILED ? NULL : start;
   }
@@ -71,7 +71,7 @@ static inline bool pages_move(void *block, size_t size, void *larger)
   return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
 }
 
-/* Below 32 MiB, small pages cost little: a processor's TLB covers 8 to 16 MiB of them. */
+/* Small pages cost little below 32 MiB: a processor's TLB covers 8 to 16 MiB of them. */
 static inline void pages_use_small(void *block, size_t size)
 {
 #ifdef MADV_NOHUGEPAGE

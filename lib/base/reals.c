@@ -7,10 +7,10 @@
 static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
 static const double ln2 = 0x1.62e42fefa39efp-1, half_sqrt2 = 0x1.6a09e667f3bcdp-1;
 
-/* Above `highest` the result of exp is infinite, and below `lowest` the result is 0. */
+/* For exp: above `highest` the result is infinite, and below `lowest` the result is 0. */
 static const double highest = 709.79, lowest = -745.14;
 
-/* exp (x) - 1 for |x| <= ln 2 / 2 or a little more, by its power series. */
+/* Returns exp (x) - 1 for |x| <= ln 2 / 2 or a little more, by the power series. */
 static double expm1_near_zero(double x)
 {
   static const double inverse_factorials[] = {

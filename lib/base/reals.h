@@ -4,9 +4,9 @@
  *
  * A geometry is computed with real numbers, and must come out the same in a replica, after a
  * restart, and for the next layer.  The last bits of libm's results differ between libraries, and
- * even between processors.  The functions here consist of additions, multiplications and divisions
- * of IEEE 754, which every machine rounds alike, as no two of them are contracted to one
- * (CMakeLists.txt).  The error is below two units in the last place.
+ * even between processors.  The functions here use only additions, multiplications and divisions of
+ * IEEE 754, which every machine rounds alike.  (The build contracts no two of them to one:
+ * CMakeLists.txt.)  The error is below two units in the last place.
  *
  * From libm, plans use only functions that IEEE 754 defines to the last bit: sqrt, floor, ceil,
  * round, rint, fmin, fmax, ldexp, frexp, nextafter.

@@ -50,13 +50,13 @@
 
 #define SECOND INT64_C(1000000000) /* nanoseconds */
 
-static const int64_t idle_time = SECOND; /* without requests, the thread ends */
-/* After a grace period the thread looks for requests at intervals from first_look to last_look. */
+static const int64_t idle_time = SECOND; /* without requests, the waiting thread ends */
+/* After a grace period the waiting thread looks for requests at intervals between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the most that the process's end waits */
-static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
-static const int64_t first_nap = SECOND / 20000; /* of a thread that waits for counted readers */
+static const int64_t exit_time = SECOND;         /* how long the end of the process waits for it */
+static const int64_t refused_time = SECOND;      /* its sleep after membarrier was refused */
+static const int64_t first_nap = SECOND / 20000; /* naps while it waits for counted readers */
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
@@ -82,7 +82,7 @@ static struct {
             .more = PTHREAD_COND_INITIALIZER,
             .ended = PTHREAD_COND_INITIALIZER};
 
-/* In the child of a fork.  Relaxed: it is set while the child has one thread. */
+/* True in the child of a fork.  Relaxed: it is set while the child has only one thread. */
 static _Atomic bool forked;
 
 static bool is_forked(void)
@@ -99,8 +99,8 @@ static _Thread_local struct {
   bool inherited;            /* the outermost section is registered, and was open at a fork */
 } own DIRECT_TLS;
 
-/* In threads that are not registered, tamis__reader points to the first NULL; in registered threads
- * that cannot use registered_reader_enter(), to the second. */
+/* tamis__reader points to tamis__no_reader[0] in threads that are not registered, and to [1] in
+ * registered threads that cannot use registered_reader_enter(). */
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
@@ -174,7 +174,7 @@ static unsigned own_shard(void)
 }
 
 /* Returns true if the calling thread, which must have been registered, is in a registered section.
- * Without TAMIS_INLINE_READERS, a thread that is ending may be registered again. */
+ * (Without TAMIS_INLINE_READERS, the function may register a thread again that is ending.) */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -191,8 +191,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() may end a section that was open at a fork, but leaves own.counter as it
- * is.  So the thread subtracts when it next enters a section or uses a backlog. */
+/* Stops counting the thread as a reader if a section that was open at a fork has ended.  (The end
+ * of such a section, in registered_reader_leave(), does not.) */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -201,7 +201,6 @@ static void inherited_section_end(void)
   }
 }
 
-/* An inherited section, one that was open at a fork, is always the thread's outermost section. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -258,7 +257,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 /* ---- the waiting thread: how it waits ----
  *
- * Functions whose names end with _locked are called with the lock held. */
+ * Functions whose names end with _locked are called with waiter.lock held. */
 
 static bool membarrier_is_refused(void)
 {
@@ -289,7 +288,8 @@ static int wait_for_signal_locked(int64_t nanoseconds)
   return pthread_cond_timedwait(&waiter.more, &waiter.lock, &until);
 }
 
-/* Releases the lock while it waits.  Returns false if the thread must end. */
+/* Waits until the counted readers have left, and releases the lock meanwhile.  Returns false if the
+ * thread must end. */
 static bool wait_for_counted_readers_locked(void)
 {
   uint64_t phase = counted_flip(&counted);
@@ -328,10 +328,9 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.  The
- * system call that wakes the thread takes longer than all other steps of a segment's split.  So
- * while requests come often, only a caller in a hurry wakes the thread, which looks for requests by
- * itself. */
+/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.  While
+ * requests come often, the thread looks for them by itself, and only a caller in a hurry wakes it:
+ * the system call that wakes it takes longer than all other steps of a segment's split. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -345,7 +344,7 @@ static bool request_comes_locked(void)
 }
 
 /* The waiting thread.  It ends when membarrier is refused, because a seccomp filter might restrict
- * this thread but not the next one.  The last signal wakes stop(), which joins this thread. */
+ * only this thread.  At the end it wakes stop(), which joins it. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -375,8 +374,7 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* The caller must have set `running`, and must not hold the lock.  If no thread can be started, the
- * requests wait for a later call. */
+/* The caller must have set `running`, and not hold the lock.  After a failure, requests wait. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -483,8 +481,7 @@ void tamis__backlog_destroy(struct backlog *backlog)
 
 /* A fork can come after any step of another thread, and the child continues with the lists as they
  * are.  After each step, no block is in two lists; this_order() makes the compiler keep the order
- * of the steps.  (A block that the other thread had taken off a list is never released in the
- * child.) */
+ * of the steps. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -497,8 +494,8 @@ static void add_fresh_locked(struct backlog *backlog, struct retired *block)
   backlog->fresh = block;
 }
 
-/* Takes the blocks whose grace period has ended off `waiting`, and returns them.  Moves the fresh
- * blocks to `waiting` when it is empty. */
+/* Empties the list `waiting` if its grace period has ended, and returns its blocks.  If the list is
+ * empty, moves the fresh blocks there. */
 static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
   struct retired *elapsed = NULL, *fresh = backlog->fresh;
@@ -534,8 +531,8 @@ static enum errand request_locked(const struct backlog *backlog, bool hurry)
   return START_IT;
 }
 
-/* Releases blocks, except those in use, which wait for another grace period.  Returns true if it
- * has released one. */
+/* Releases the blocks that are not in use.  The others wait for another grace period.  Returns true
+ * if it has released any block. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
 {
   bool released = false;
@@ -568,7 +565,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* True if the backlog, times `times`, is large compared with the filter and a block of `size`. */
+/* Returns true if `times` times the backlog is large, compared with the filter and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
@@ -576,7 +573,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core, which a pause frees. */
+/* A large backlog means that the waiting thread or a reader lacks a core, which a pause frees. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {

@@ -21,7 +21,7 @@
  *
  * Grace periods are numbered.  If n is the last one that has begun, a block that is retired now
  * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps two lists
- * of blocks, and the number for which one list waits.  The waiting thread uses neither list.
+ * of blocks: `fresh`, and `waiting` with the number of its grace period.
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -70,7 +70,7 @@ extern _Thread_local unsigned tamis__read_sections;
 
 typedef struct urcu_bp_reader *reader_token;
 
-/* Enter and leave a read section: for every thread, on every system.  A thread's first call
+/* Enter and leave a read section, for every thread, on every system.  A thread's first call
  * registers the thread with liburcu, which takes a lock to insert the thread into a list. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
@@ -151,11 +151,10 @@ struct retired {
   uint64_t size;
 };
 
-/* Called without a lock, for a block that no reader can see any more. */
+/* Releases a block that no reader can see any more.  Called with no lock held. */
 typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 
-/* True if a thread whose section is paused still uses the block after its grace period.  Such a
- * block stays in the backlog. */
+/* Returns true if a paused reader still uses the block, which then stays in the backlog. */
 typedef bool backlog_in_use(const struct retired *block);
 
 /* A filter's blocks that have been retired and not yet released. */
@@ -170,11 +169,11 @@ struct backlog {
   uint64_t grace_period;
 };
 
-/* Registers the handler for forks.  Must be called before a filter is created that might get a
- * backlog later.  Returns false if there is no memory. */
+/* Registers the handler for forks.  Must be called before the creation of a filter that might get a
+ * backlog.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
-/* Returns false if there is no memory. */
+/* Begins an empty backlog.  Returns false if there is no memory. */
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes);
 

@@ -43,7 +43,7 @@ struct rate_text tamis__rate_text(double rate)
   return out;
 }
 
-/* The least decimal number with three significant digits that is not below `rate`. */
+/* The least decimal number, as text, of three significant digits, that is not below `rate`. */
 static struct rate_text text_of_bound(double rate)
 {
   struct rate_text out;
@@ -56,8 +56,8 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* Says that no capacity is legal with this rate.  (If another field is wrong, too, the text names
- * only the capacity, which is 0.  If that is corrected, the next check names the other field.) */
+/* Says that no capacity is legal with this fpp.  (If another field is wrong, too, the text names
+ * only the capacity, which is 0.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {

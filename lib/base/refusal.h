@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: says in words why options are refused, for tamis_options_check().
- *
- * The function that finds the reason writes it as text, which contains the name of a field, its
- * value, and the values that are allowed.
+ * Layer 0: says in words why options are refused, for tamis_options_check(): the name of a field,
+ * its value, and the values that are allowed.
  */
 #ifndef TAMIS_LIB_REFUSAL_H
 #define TAMIS_LIB_REFUSAL_H
 
 #include "tamis/tamis.h"
 
-/* Where the reason is written.  A NULL `struct refusal *`: no reason is wanted. */
+/* Where the reason is written.  If a pointer to this struct is NULL, no reason is wanted. */
 struct refusal {
   char *text;  /* NULL: no reason is wanted */
   size_t size; /* bytes of `text` */
@@ -32,7 +30,7 @@ int tamis__check_max_bytes(const struct refusal *why, const tamis_options *optio
 /* Replaces the locale's decimal point, which can have several bytes, by a dot. */
 void tamis__use_a_point(char *number);
 
-/* A rate, as the shortest decimal number that reads back as the same value. */
+/* A rate as text: the shortest decimal number that reads back as the same value. */
 struct rate_text {
   char text[40];
 };

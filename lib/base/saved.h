@@ -56,11 +56,12 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
-/* A file for several processes begins with this while it is written in place.  Only one byte
+/* A file for several processes begins with these bytes while it is written in place.  Only one byte
  * differs from SAVED_MAGIC, so no process reads a mixture of both. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* A packed file, which only a small filter can have, begins with this.  Runs follow: of n + 1 bytes
- * after a byte n from 0 to 127, or of n + 1 zeros, as two bytes n / 256 + 128 and n % 256. */
+/* A packed file, which only a small filter can have, begins with these bytes.  Runs follow.  A run
+ * of n + 1 bytes (n below 128) follows a byte n.  A run of n + 1 zeros is two bytes, n / 256 + 128
+ * and n % 256. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -91,9 +92,9 @@ enum {
   LONG(192, figures.fingerprint_bits) REAL(200, figures.occupancy) LONG(208, figures.united_count)
 /* clang-format on */
 
-/* LAYERS: a Bloom filter has several layers.  WINDOW: the filter is a sliding window.  LIVE:
- * processes share the file and change it, so arrays have no sums, and the file has no trailer.
- * COUNTED: a cuckoo filter made for several processes (window/counted.h). */
+/* LAYERS: the file has several layers of a Bloom filter.  WINDOW: the filter is a sliding window.
+ * LIVE: processes share the file and change it, so arrays have no sums, and the file has no
+ * trailer.  COUNTED: a cuckoo filter made for several processes (window/counted.h). */
 #define SAVED_LAYERS UINT64_C(1)
 #define SAVED_WINDOW UINT64_C(2)
 #define SAVED_LIVE UINT64_C(4)
@@ -103,17 +104,17 @@ enum {
 enum { SAVED_WINDOW_PERIODS, SAVED_WINDOW_RENEWS };
 
 struct saved_head {
-  /* The options with which the filter was created.  The file lacks hash and hash_context. */
+  /* The options at the filter's creation.  The file lacks `hash` and `hash_context`. */
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
-  uint64_t probe;                    /* filter_probe()'s result; differs between hash functions */
+  uint64_t probe;                    /* filter_probe(), which differs between hash functions */
   tamis_stats figures;               /* the figures when the save began; no check depends on them */
   uint64_t geometry[SAVED_GEOMETRY]; /* numbers that the kind defines; unused ones are zero */
   uint64_t features;                 /* SAVED_LAYERS and others; a reader must know all of them */
-  /* Not in the file: the most bytes that the load may take.  0: no limit. */
+  /* The most bytes that the load may take.  0: no limit.  Not in the file. */
   uint64_t limit;
-  /* Not in the file.  If a window is being saved: the number of its oldest layer, and how its
-   * periods are numbered (window/epoch.h). */
+  /* The number of the oldest layer of a window that is saved, and how the window's periods are
+   * numbered (window/epoch.h).  Not in the file. */
   uint64_t oldest, numbers;
 };
 
@@ -126,8 +127,8 @@ static inline uint64_t saved_u64(uint64_t x)
   return SAVED_SWAPPED ? __builtin_bswap64(x) : x;
 }
 
-/* Converts words between the byte orders of machine and file.  On little-endian machines writes
- * nothing, as the words may be mapped read-only. */
+/* Converts words between the byte orders of machine and file.  On a little-endian machine, leaves
+ * the words alone, as they may be mapped read-only. */
 static inline void saved_swap(uint64_t *words, uint64_t n)
 {
   for (uint64_t i = 0; SAVED_SWAPPED && i < n; i++)
@@ -204,7 +205,7 @@ static inline size_t saved_chunk(uint64_t size, uint64_t at)
  *
  * A writer collects bytes in a buffer.  Every function except tamis__saved_block() may call the
  * user's write function, so its caller must hold no lock.  After the first error, which stays in
- * `result`, the functions write nothing more. */
+ * the member `result`, the functions write nothing more. */
 
 struct saved_writer {
   const struct saved_head *head;
@@ -224,11 +225,11 @@ struct saved_writer {
 /* Begins a file with its header.  The caller must end the file, even after an error. */
 void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
 
-/* Writes the trailer and all bytes in the buffer, and releases all memory.  Returns the result;
- * with TAMIS_EIO, errno is as the user's function has left it. */
+/* Writes the trailer and all bytes in the buffer, and releases all memory.  Returns the result.  If
+ * it is TAMIS_EIO, errno is as the user's function has left it. */
 int tamis__saved_end(struct saved_writer *w);
 
-/* Ends the file of a live filter, which has no trailer. */
+/* As tamis__saved_end(), for the file of a live filter, which has no trailer. */
 int tamis__saved_end_live(struct saved_writer *w);
 
 /* Makes room for the payload of a block, at most SAVED_CHUNK bytes. */
@@ -254,10 +255,10 @@ struct saved_reader {
   void *context;
   const unsigned char *mapping; /* NULL: the file is not mapped */
   uint64_t mapping_size;
-  bool check_all; /* the arrays of the mapping are checked, too */
+  bool check_all; /* the sums of mapped arrays are checked, too */
   bool borrowed;  /* the mapping belongs to another filter */
   bool jumped;    /* tamis__saved_jump() has skipped parts of the mapping */
-  bool live;      /* the filter is live: its arrays have no sums, and other bytes may follow it */
+  bool live;      /* the filter is live (SAVED_LIVE); other bytes may follow it */
   bool packed;    /* the file is packed */
   bool zeros;     /* the current run of a packed file consists of zeros */
   unsigned run;   /* bytes of the current run that have not been read */
@@ -268,7 +269,7 @@ struct saved_reader {
   uint64_t digest;
   unsigned char *buffer; /* holds the payload of the last block */
   size_t buffer_size;
-  unsigned char next[SAVED_UNIT]; /* the SAVED_UNIT bytes after the payload, if have_next */
+  unsigned char next[SAVED_UNIT]; /* if have_next: the bytes after the payload */
   bool have_next;
 };
 
@@ -292,7 +293,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 /* Memory for arrays, which follow one another in one block from the reader's allocator.  The block
  * grows while arrays are read.  The caller must release the block, even after an error. */
 struct saved_memory {
-  unsigned char *block; /* the memory, which moves when it grows */
+  unsigned char *block; /* the memory; it moves when it grows */
   uint64_t bytes, used; /* the size of the block, and the bytes that arrays fill */
   uint64_t all;         /* the final size, for all arrays; 0: there is only one array */
   uint64_t limit;       /* the most bytes that may be allocated at a time; 0: no limit */
@@ -300,8 +301,8 @@ struct saved_memory {
   uint64_t begin;       /* the offset at which `array` begins in the file */
 };
 
-/* Reads an array of `size` bytes, a multiple of SAVED_UNIT, and checks it by its sums, which a live
- * filter lacks.  If the file is mapped and r->check_all is false, reads only the sums. */
+/* Reads an array of `size` bytes, a multiple of SAVED_UNIT.  Checks the array by its sums, which a
+ * live filter lacks.  If the file is mapped and r->check_all is false, reads only the sums. */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m);
 
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
@@ -312,8 +313,8 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
-/* Releases all that the reader holds, except the mapping.  If the user's function has failed, errno
- * becomes what that function set. */
+/* Releases all that the reader holds, except the mapping.  After a failure of the user's function,
+ * restores errno as that function set it. */
 void tamis__saved_close(struct saved_reader *r);
 
 /* ---- mapped filters ----
@@ -335,8 +336,7 @@ static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r
 
 void tamis__saved_unmap(const struct saved_mapping *mapping);
 
-/* Returns the operations of a read-only filter: those that change a filter return
- * TAMIS_EUNSUPPORTED. */
+/* Returns operations for a read-only filter: those that change it return TAMIS_EUNSUPPORTED. */
 struct filter_operations tamis__read_only(const struct filter_operations *operations);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * The reader never reads beyond the filter's last byte.  A block is never the last part of a
- * filter: at least SAVED_UNIT bytes follow.  So one read takes a block's payload and these bytes.
+ * The reader never reads beyond the filter's last byte.  At least SAVED_UNIT bytes follow each
+ * block, so one read takes a block's payload and SAVED_UNIT bytes more.
  */
 #include "base/saved.h"
 
@@ -289,7 +289,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  If m->limit forbids to grow once more after that, takes the final size. */
+/* Doubles the memory, or takes the final size if m->limit would forbid another doubling. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -310,7 +310,7 @@ static bool reads_arrays(const struct saved_reader *r)
   return !r->mapping || r->check_all;
 }
 
-/* *out becomes the address of the next bytes of an array, in m->block or in the mapping. */
+/* Reads the next bytes of an array.  *out becomes their address, in m->block or in the mapping. */
 static int read_chunk(struct saved_reader *r, size_t size, struct saved_memory *m,
                       const unsigned char **out)
 {
@@ -330,7 +330,7 @@ static int read_chunk(struct saved_reader *r, size_t size, struct saved_memory *
   return TAMIS_OK;
 }
 
-/* *digest becomes the digest of the chunks' sums. */
+/* Reads the chunks of an array.  *digest becomes the digest of their sums. */
 static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                        uint64_t *digest)
 {
@@ -345,7 +345,7 @@ static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memor
   return result;
 }
 
-/* *digest becomes the digest of the sums of the array that begins at `begin`. */
+/* Reads the sums of the array that begins at `begin`.  *digest becomes their digest. */
 static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
 {
   uint64_t sums = saved_chunks(size);
@@ -379,7 +379,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
   int result = read_padding(r);
   m->begin = position(r);
   m->all = m->all ? m->all : size;
-  if (r->mapping) /* r->next may have the array's first bytes: reads these bytes again */
+  if (r->mapping) /* reads the bytes in r->next again: they may belong to the array */
     go_to(r, m->begin);
   if (result == TAMIS_OK)
     result = read_chunks(r, size, m, &digest);

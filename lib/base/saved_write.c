@@ -2,8 +2,8 @@
  *
  * Layer 1: writes the container of a saved filter.
  *
- * The writer empties the buffer only when a caller asks for room, so many small blocks reach the
- * user's function in one call.  A small file stays in the buffer to its end, and is packed there.
+ * The writer empties its buffer only when a caller asks for room, so the user's function gets many
+ * small blocks in one call.  A small file stays in the buffer to its end, and is packed there.
  */
 #include "base/saved.h"
 
@@ -46,7 +46,7 @@ static void advance(struct saved_writer *w, size_t size)
   w->at += size;
 }
 
-/* Up to the next multiple of `unit`, a power of two.  The buffer has room for the zeros. */
+/* Adds zeros up to the next multiple of `unit`, a power of two.  The buffer has room for them. */
 static void pad(struct saved_writer *w, uint64_t unit)
 {
   size_t zeros = (size_t) (-w->at & (unit - 1));
@@ -82,7 +82,7 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
     w->result = TAMIS_ENOMEM;
     return;
   }
-  /* The file of a small filter touches little of the buffer. */
+  /* Small pages, because the file of a small filter touches little of the buffer. */
   tamis__memory_use_small_pages(&w->allocator, w->buffer, BUFFER);
   put_header(w->buffer, head);
   w->digest = saved_next_digest(w->digest, saved_get64(w->buffer + SAVED_HEADER - 8));
@@ -113,7 +113,7 @@ static size_t zeros_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* The number of bytes before the next three zeros, at most 128. */
+/* Returns the number of bytes, at most 128, before the next three zeros in a row. */
 static size_t literals_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;

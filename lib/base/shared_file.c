@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Replaces fd by a higher one if it is 0, 1 or 2, which programs take for standard streams. */
+/* Replaces a descriptor 0, 1 or 2 by a higher number: programs take these for standard streams. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
@@ -33,7 +33,7 @@ static int open_again(const char *path)
 
 /* ---- opening ---- */
 
-/* tamis__shared_file_resize() seals the file, as truncation would kill processes that map it. */
+/* Makes a file that can be sealed: its truncation would kill the processes that map it. */
 int tamis__shared_file_in_memory(struct shared_file *file)
 {
   *file = (struct shared_file){
@@ -129,7 +129,7 @@ bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offs
   return call_lock(file, F_OFD_GETLK, &lock, F_RDLCK, offset, n) || lock.l_type != F_UNLCK;
 }
 
-/* Tries again and again: F_OFD_SETLKW would also wait for read locks. */
+/* Tries to claim lock_offset again and again: F_OFD_SETLKW would also wait for read locks. */
 int tamis__shared_file_lock(const struct shared_file *file)
 {
   struct flock lock;
@@ -166,8 +166,8 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
   return TAMIS_OK;
 }
 
-/* POSIX's version of fallocate() is no substitute: if a file system cannot reserve space, it writes
- * zeros to the file, over bits that another process may have set. */
+/* POSIX's version of fallocate() is no substitute: on a file system that cannot reserve space, it
+ * writes zeros over bits that another process may have set. */
 static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
   const int failed =
@@ -188,7 +188,7 @@ static int64_t now_in_seconds(void)
   return now.tv_sec;
 }
 
-/* Returns false if a refusal is likely.  Relaxed accesses, because `last` is only a hint. */
+/* Returns false if a refusal is likely.  Accesses are relaxed, because `last` is only a hint. */
 static bool may_have_space_now(const struct shared_file *file, uint64_t bytes,
                                const struct refused_space *last)
 {
@@ -231,7 +231,7 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* f_blocks is 0 in a tmpfs without a limit, which has space, and in /proc and the like, without. */
+/* f_blocks is 0 in a tmpfs without a limit, which has space, and in /proc and the like. */
 static int has_space(const struct shared_file *file, uint64_t bytes)
 {
   enum { TMPFS = 0x01021994 }; /* from linux/magic.h */

@@ -25,8 +25,8 @@
 
 struct shared_file {
   int fd;         /* -1: no file is open */
-  bool in_memory; /* needs no reserved space */
-  bool asked;     /* asks whether the file could be made; nothing is written */
+  bool in_memory; /* the file has no disk, so no space is reserved */
+  bool asked;     /* the call only asks whether the file could be made; nothing is written */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* identify the file */
@@ -52,15 +52,15 @@ int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
  * without end), or if the kernel cannot tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
-/* The end of the process releases the lock of the file, too.  tamis__shared_file_lock() waits, but
- * returns TAMIS_EIO with EAGAIN if a process that may only read the file has locked it. */
+/* Take and release the lock of the file, which also ends with the process.  The first function
+ * waits, but returns TAMIS_EIO with EAGAIN if another process holds a read lock. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 
 /* Sets the file's size.  No process may have mapped the file yet. */
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 
-/* The last refusal of space to a process.  Only a hint: members may come from two refusals. */
+/* The last refusal of disk space to a process.  Only a hint: members may come from two refusals. */
 struct refused_space {
   _Atomic uint64_t bytes; /* bytes that were refused; 0: no refusal */
   _Atomic uint64_t free;  /* bytes that were free at the refusal */
@@ -124,9 +124,9 @@ struct live_file {
 
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);
 
-/* After a restart of the machine, the file's counters may be out of date, and reserved space may be
- * lost.  Then the first process that opens the file calls `mend`, while others wait.  *boot, a word
- * in the file, says after which start of the machine the file was last mended. */
+/* The first process that opens the file after a restart of the machine calls `mend`, while others
+ * wait: counters may be out of date, and reserved space may be lost.  *boot, a word in the file,
+ * says after which start of the machine the file was last mended. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context);
 

@@ -33,8 +33,8 @@ struct lock {
 void tamis__lock_wait(struct lock *lock);
 
 enum {
-  /* How often a waiting thread reads the lock before its first yield: longer than a look-up and an
-   * insert under the lock, and far less than a time slice. */
+  /* How often a waiting thread reads the lock before its first yield.  That takes longer than a
+   * look-up and an insert under the lock, and far less than a time slice. */
   LOCK_SPIN_ROUNDS = 32,
   LOCK_YIELD_ROUNDS = 64 /* rounds of yields before the first sleep */
 };
@@ -96,8 +96,8 @@ struct stripe {
   /* A figure that a filter keeps in its stripes, such as the number of lanes in use, written under
    * the lock.  Relaxed: no other data depends on it. */
   _Atomic uint32_t used;
-  /* Bits 0 to 62 count the entries that have left the stripe's buckets: too few to wrap round.  Bit
-   * 63 is set when the segment leaves the directory, after which nothing in the segment changes. */
+  /* Bits 0 to 62 count the entries that have left the stripe's buckets.  They never wrap round.
+   * Bit 63 is set when the segment leaves the directory, and changes no more. */
   version_counter version;
 };
 
@@ -161,7 +161,7 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  * acquired the bump, which precedes the clear.  So version_after() includes the bump.
  * - If version_before() does not include the bump, the versions differ, and the reader retries.
  * - If version_before() includes the bump, the reader has acquired the copy, which precedes the
- * bump.  So the read of A finds the copy. */
+ *   bump.  So the read of A finds the copy. */
 
 /* ORDER version.bump (release)
  *   pairs with     version.before
@@ -176,7 +176,7 @@ static inline void version_bump(struct stripe *stripe)
   atomic_store_explicit(&stripe->version, version + 1, memory_order_release);
 }
 
-/* Marks that the segment leaves the directory.  The caller must change the directory after this.
+/* Marks that the segment leaves the directory.  The caller must change the directory afterwards.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
  *   makes visible  that the buckets of the segment might be out of date
@@ -215,8 +215,8 @@ static inline bool stripe_has_left(struct stripe *stripe)
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: if the reader's acquire load of the bucket saw the entry cleared, this load made the
- * bump visible.  By coherence, version_after()'s later load of the version sees the bump. */
+/* Relaxed: if the reader saw the entry cleared, its acquire load of the bucket made the bump of the
+ * version visible.  By coherence, this later load of the version sees the bump. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-/* A statically linked program neither has nor needs dladdr(), dlsym() and dlopen().  So this
- * function refers to dladdr() and dlsym() weakly, and finds dlopen() by dlsym(). */
+/* Refers to dladdr() and dlsym() weakly, and finds dlopen() by dlsym(), because a statically linked
+ * program neither has nor needs these functions. */
 void tamis__keep_loaded(void (*function)(void))
 {
 #pragma weak dladdr
@@ -17,8 +17,8 @@ void tamis__keep_loaded(void (*function)(void))
     open(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Relaxed: exit() might run while another thread unloads a plugin.  The flag only decides whether
- * that thread goes on waiting for the library's thread. */
+/* Relaxed: exit() might run while another thread unloads a plugin, but then the flag only decides
+ * whether that thread goes on waiting for the library's thread. */
 static _Atomic bool exit_was_called;
 
 /* C++ ABI functions of the C library.  The handler `function` runs once: in exit(), before
@@ -34,7 +34,7 @@ static void note_exit(void *noted)
 void tamis__watch_for_exit(void)
 {
   if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
-    note_exit(&exit_was_called); /* without a handler, takes each unload for the process's end */
+    note_exit(&exit_was_called); /* without a handler, each unload counts as the process's end */
 }
 
 void tamis__stop_watching(void)

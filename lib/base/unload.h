@@ -11,7 +11,7 @@
  * This function and tamis__watch_for_exit() are called once, before the library starts a thread. */
 void tamis__keep_loaded(void (*function)(void));
 
-/* Lets tamis__process_ends() tell whether exit() was called.  The destructor must call
+/* Lets tamis__process_ends() tell whether exit() was called.  The library's destructor must call
  * tamis__stop_watching() last, because exit() must not call unloaded code. */
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);

@@ -3,13 +3,12 @@
  * Layer 0: arithmetic for eight keys of a batch of look-ups at a time, by AVX-512.
  *
  * No vector instruction reads memory that other threads may change.  A batch makes the same atomic
- * loads in the same order as the portable code, so those loads' ORDER comments hold.  Then one word
- * of each of eight keys is put into a vector.
+ * loads in the same order as the portable code, so the ORDER comments of these loads hold.  After
+ * the loads, a vector gets one word of each of eight keys.
  *
  * An instruction that gathers eight words would load "in any order" (Intel, Software Developer's
  * Manual, volume 2, VPGATHERQQ).  If a batch looked one key up twice while another thread adds the
- * key, the first look-up could find the key and the second miss it.  Nor are gathers faster
- * (docs/reference/performance.md).
+ * key, the first look-up could find the key and the second miss it.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H
@@ -27,10 +26,10 @@ enum { VECTOR_LANES = 8 };
 /* For functions whose callers check vectors_usable(). */
 #define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
-/* The operators of C work on each lane. */
+/* Eight numbers, one in each lane.  The operators of C work on each lane. */
 typedef uint64_t vector __attribute__((vector_size(64)));
 
-/* A set of lanes.  Bit i is set if lane i is in the set. */
+/* A set of lanes: bit i is set if lane i is in the set. */
 typedef unsigned vector_lanes;
 
 static inline bool vectors_usable(void)
@@ -46,13 +45,13 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* From numbers in registers: a load from memory would wait until the last one is stored. */
+/* Takes the numbers from registers: a load from memory would wait until all are stored. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 }
 
-/* n can exceed the number of lanes. */
+/* Returns the set of the first n lanes, or of all lanes if n is greater. */
 FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
 {
   return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;

@@ -14,8 +14,8 @@ typedef _Atomic uint64_t word;
 /* ORDER bit.load (seq_cst)
  *   pairs with     bit.set in word_or(), word.change in word_replace(), word.clear in word_and(),
  *                  word.put in word_store()
- *   makes visible  all that the writer did before it wrote the word.  So a key that is found was
- *                  added, and the reader sees all that the adding thread published before
+ *   makes visible  all that the writer did before it wrote the word.  So a look-up that finds a key
+ *                  sees all that the adding thread published before
  *   if weakened    with acquire, two readers could see two adds in opposite orders on a machine
  *                  without multi-copy atomicity: not linearizable.  On x86-64 and on ARMv8, acquire
  *                  and seq_cst loads are the same instruction
@@ -39,7 +39,7 @@ static inline uint64_t word_or(word *w, uint64_t bits)
 
 /* Replaces a word that still has the value `old`.  Returns the word's value before.
  * ORDER word.change (seq_cst)
- *   pairs with     bit.load in word_load(), whose comment says why (the exchange is one, too)
+ *   pairs with     bit.load in word_load(), whose comment says why (the exchange is a load, too)
  *   checked by     mutants/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {
