@@ -192,7 +192,7 @@ static char *check_variables(ngx_conf_t *cf, const struct named_filter *f,
 /* With one key for all, no request but one would ever be the first. */
 static char *check_values(ngx_conf_t *cf, const struct named_filter *f, const ngx_array_t *others)
 {
-  if (!f->key.flushes)
+  if (!f->key.lengths)
     return refuse(cf, f, "a key has a variable, unlike", &f->key.value, NULL);
   char *result = check_variables(cf, f, &f->key, others,
                                  "a key has variables of filters that stand above, unlike");

@@ -36,6 +36,24 @@ static u_char *answers_of(ngx_http_request_t *r, const struct named_filter *f)
   return (u_char *) c->data + f->number * QUESTIONS;
 }
 
+/* nginx' own function for this ends a request whose URI it refuses.  It has read the URI as a server with
+ * another merge_slashes, perhaps, by which there are other such URIs. */
+static bool set_client_uri(ngx_http_request_t *r)
+{
+  const ngx_http_core_srv_conf_t *server = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
+  const ngx_uint_t merges = server->merge_slashes != 0;
+  r->uri.len = (size_t) (r->uri_end - r->uri_start) + r->empty_path_in_uri;
+  r->uri.data = ngx_pnalloc(r->pool, r->uri.len);
+  if (!r->uri.data || (ngx_http_parse_complex_uri(r, merges) != NGX_OK &&
+                       ngx_http_parse_complex_uri(r, !merges) != NGX_OK))
+    return false;
+  if (r->args_start && r->uri_end > r->args_start) {
+    r->args.len = (size_t) (r->uri_end - r->args_start);
+    r->args.data = r->args_start;
+  }
+  return true;
+}
+
 /* An error_page, or another redirect inside nginx, may have put arguments of its own in place of the
  * client's.  A key that is empty with those is the key of the request as the client sent it.  (One
  * that is not empty is what the redirect says: no client can choose another one.)  Variables such as those
@@ -46,7 +64,6 @@ static bool get_key(ngx_http_request_t *r, struct named_filter *f, ngx_str_t *ke
   if (!got || key->len || !r->internal || !r->unparsed_uri.len)
     return got;
   ngx_str_t uri = r->uri, args = r->args, exten = r->exten;
-  unsigned valid = r->valid_unparsed_uri;
   const ngx_http_core_main_conf_t *core = ngx_http_get_module_main_conf(r, ngx_http_core_module);
   const size_t size = core->variables.nelts * sizeof *r->variables;
   ngx_http_variable_value_t *values = ngx_palloc(r->pool, size);
@@ -56,10 +73,8 @@ static bool get_key(ngx_http_request_t *r, struct named_filter *f, ngx_str_t *ke
   for (ngx_uint_t i = 0; i < core->variables.nelts; i++)
     if (!r->variables[i].len)
       r->variables[i].valid = r->variables[i].not_found = 0;
-  got = ngx_http_process_request_uri(r) == NGX_OK &&
-        ngx_http_complex_value(r, &f->key, key) == NGX_OK;
+  got = set_client_uri(r) && ngx_http_complex_value(r, &f->key, key) == NGX_OK;
   r->uri = uri, r->args = args, r->exten = exten;
-  r->valid_unparsed_uri = valid & 1;
   ngx_memcpy(r->variables, values, size);
   return got;
 }

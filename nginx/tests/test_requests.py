@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import socket
 import subprocess
 import time
 
@@ -52,7 +53,8 @@ def test_without_a_master(context):
 def test_one_value_for_a_request(context):
     """In conditions and redirects, in subrequests, by a name or, in pages of the module SSI, by none."""
     nginx = context.nginx(TOKENS + "tamis_filter u tokens2 key=$arg_t capacity=10k fpp=1e-9;"
-                          r"map $arg_t $m { '~^(?<x>.*)$' $x; } map $m $mm { ~. of$m; } tamis_filter m tokens3 key=$mm capacity=10k;", """
+                          r"map $arg_t $m { '~^(?<x>.*)$' $x; } map $m $mm { ~. of$m; } tamis_filter m tokens3 key=$mm capacity=10k;"
+                          "tamis_filter c tokens4 key=$1 capacity=10k;", """
       root .;
       location = /if { set $mine $tamis_first_t; if ($tamis_first_t = 1) { return 200 "$mine $tamis_first_t"; } return 403; }
       location = /redirect { if ($tamis_first_t = 1) { rewrite ^ /redirected last; } return 403; }
@@ -68,6 +70,7 @@ def test_one_value_for_a_request(context):
       location = /map { return 200 "$m $tamis_first_m $m"; }
       location = /given { rewrite ^ /again?t=mine? last; }
       location = /echo { return 200 "$tamis_first_t"; }
+      location ~ ^/captured/(.*)$ { return 200 "$tamis_first_c"; }
     """)
     echo = '<!--#echo var="tamis_first_u" --><!--#echo var="tamis_seen_u" -->'
     nginx.path("part.html").write_text(echo)
@@ -90,7 +93,26 @@ def test_one_value_for_a_request(context):
     # The key is the client's where a redirect has other arguments, and that of the redirect where it has one.
     same([nginx.get("/error?t=f")[1] for _ in range(2)], ["1 /page a=b", "0 /page a=b"], "the arguments of a page")
     same([nginx.get(f"/mapped?t={t}")[1] for t in "iij"], [" 1 ", " 0 ", " 1 "], "a key of a map")
+    same([nginx.get(f"/captured/{t}")[1] for t in ("a", "a", "b", "")], ["1", "0", "1", "0"], "a key that an expression captures")
     same([nginx.get(path)[1] for path in ("/given?t=g", "/given?t=h")], ["1", "0"], "an argument that the client cannot choose")
+
+
+def test_a_server_with_other_slashes(context):
+    """nginx reads the URI as the default server says, and a redirect's key as the server does that Host names."""
+    nginx = context.nginx(TOKENS)
+    nginx.http += f"""server {{ listen unix:{nginx.path("socket")}; merge_slashes off; }}
+      server {{ listen unix:{nginx.path("socket")}; server_name other; error_page 404 =200 /page?; location / {{ return 404; }}
+               location = /page {{ return 200 "$tamis_first_t $uri"; }} }}"""
+    nginx.start()
+
+    def get(path):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(nginx.path("socket")))
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: other\r\n\r\n".encode())
+            return connection.makefile().read().rpartition("\n\n")[2]
+
+    same([get(path) for path in ("/?t=a", "//..?t=a", "//..?t=b", "/x//../../?t=b")],
+         ["1 /page", "0 /page", "1 /page", "0 /page"], "a URI that other slashes make")
 
 
 def keys_until_full(nginx, n):
