@@ -98,14 +98,14 @@ typedef enum tamis_kind {
 
 typedef enum tamis_layout {
   /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  At rates
-   * below 1e-4 (of a filter or of a layer), a key may have two to five lines, accessed at the same
-   * time.  From 10^4 keys on, this layout takes up to a fifth more bits than classic. */
+   * below 1.1e-4 (of a filter or a layer), a key may have two to five lines, accessed at the same
+   * time.  With 10^4 to 10^11 keys, this layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* A key has two bits in each of several words.  Fewest bits from 10^4 keys on, fpp up to 0.1. */
+  /* A key has two bits in each of its words.  Fewest bits from 10^4 keys on, fpp up to 0.1. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key are in one 64-bit word, which a look-up reads and an add changes in one step.
-   * So all calls with keys are wait-free until the filter grows.  This layout takes about a fifth
-   * more bits than blocked at an fpp of 0.01, and more at lower rates. */
+   * So all calls with keys are wait-free until the filter grows.  This layout takes a fifth to a
+   * quarter more bits than blocked at an fpp of 0.01, and more at lower rates. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
@@ -200,7 +200,8 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
 /* Gets the options of a filter, with its secret seed.  From them tamis_create (for a cuckoo filter
- * that is or was shared, tamis_open_shared) makes one that fits `f`.  `allocator` lives with `f`.
+ * that is or was shared, tamis_open_shared) makes one that fits `f`, if max_bytes, which a load may
+ * have lowered, is large enough.  `allocator` lives with `f`.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
 TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
@@ -363,7 +364,8 @@ TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size
 TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
                                          int *results);
 
-/* Add n keys as tamis_add_for and tamis_add_unique_for do, all for the same number of periods. */
+/* Add n keys as tamis_add_for and tamis_add_unique_for do, all for the same number of periods.  If
+ * these are too many, or the filter has no window, no key is added, and results is not written. */
 TAMIS_API int tamis_add_for_many(tamis_filter *f, const tamis_key *keys, size_t n, unsigned periods,
                                  int *results);
 TAMIS_API int tamis_add_for_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
@@ -379,9 +381,9 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: the number of bytes that were filled. */
   size_t struct_size;
-  /* Bloom, and a Bloom window: distinct keys that adds found to be new, and united_count.
-   * Counting Bloom and cuckoo: adds minus removes, plus copies from unions; of a cuckoo window, the
-   * copies that it remembers. */
+  /* Bloom: distinct keys that adds found to be new, and united_count.  Counting Bloom and cuckoo:
+   * adds minus removes, plus copies from unions.  With a window: the keys (cuckoo: copies) that the
+   * filter remembers. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -420,21 +422,20 @@ typedef struct tamis_stats {
   /* Cuckoo: generations, which are tables, each several times as large as those before it.  New
    * keys go to the newest generation, and a look-up searches all generations. */
   unsigned generations;
-  /* Cuckoo: bits of a new fingerprint in the newest generation; more after many splits. */
+  /* Cuckoo, and windows: bits of a new fingerprint; in a cuckoo filter more after many splits. */
   unsigned fingerprint_bits;
-  /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
+  /* Cuckoo, and windows: the part of the room for fingerprints that is in use. */
   double occupancy;
   /* Cuckoo, and windows: how often entries were moved to make room for a key.  This field and the
    * next four count from the creation or the load, and are 0 in the figures of a saved filter. */
   uint64_t evictions;
-  /* Cuckoo: how often no move made room, so the filter grew, counted copies, or refused a key. */
+  /* Cuckoo, and windows: how often a search for a move that makes room failed. */
   uint64_t failed_searches;
   /* Adds of keys that failed for lack of room, memory or disk space. */
   uint64_t refused_adds;
-  /* Cuckoo: how often a look-up began again because entries or segments had left their places. */
+  /* Cuckoo, and windows: how often a look-up began again because of what other calls did. */
   uint64_t lookup_retries;
-  /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth, without
-   * waiting for other steps. */
+  /* Cuckoo: the longest time of a step of growth, in nanoseconds, without waits for other steps. */
   uint64_t longest_growth_ns;
   /* Bloom, and with a window: layers.  New keys go to the newest layer, and a look-up searches all
    * layers.  1 for a cuckoo filter without a window. */
@@ -538,8 +539,7 @@ typedef struct tamis_load_options {
   const tamis_allocator *allocator;
   /* The hash function with which the filter was created; NULL (default): XXH3. */
   tamis_hash_function hash;
-  /* Passed to `hash`. */
-  void *hash_context;
+  void *hash_context; /* passed to `hash` */
   /* tamis_map_file: read and check all of the file first.  Default false.  (tamis_load and
    * tamis_load_file always check everything.) */
   bool check_all;
@@ -598,7 +598,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 /* Opens the filter in a file.  If the file does not exist or is empty, creates it with these
  * options; a growable filter needs max_bytes.  If `options` is NULL, the file must exist.  If
  * `path` is NULL, the filter is in memory without a name, and children forked later share it.
- *   Threads  any      Blocks  for the disk, and while another process fills an empty file
+ *   Threads  any      Blocks  for the disk, and while another process fills or repairs the file
  *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other options; TAMIS_EUNSUPPORTED
  *            also: cannot be shared; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no whole filter */
 TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out);

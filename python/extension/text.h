@@ -21,15 +21,17 @@
 
 /* ---- what all constructors take ---- */
 
-#define KEY_TEXT                                                                               \
-  "A key is a str (as UTF-8), an int (as 8 bytes), bytes, or another contiguous buffer;\n"     \
-  "equal numbers are one key.  TypeError: the key is something else.  OverflowError: an int\n" \
-  "is not from -2**63 to 2**64 - 1.  UnicodeEncodeError: a str has surrogates.\n"
+#define KEY_TEXT                                                                                \
+  "A key is a str (as UTF-8), an int (as 8 bytes), bytes, or another contiguous buffer;\n"      \
+  "equal numbers are one key.  TypeError: the key is something else.  OverflowError: an int\n"  \
+  "is not from -2**63 to 2**64 - 1.  UnicodeEncodeError: a str has surrogates.  BufferError:\n" \
+  "a buffer is not contiguous.\n"
 
 #define OPTIONS_TEXT                                                                            \
-  "capacity   distinct keys expected, 1 to about 2**40\n"                                       \
+  "capacity   distinct keys expected, at least 1\n"                                             \
   "fpp        the probability of a wrong \"yes\" with capacity keys in, above 0 and below 1\n"  \
-  "growable   True: the filter takes keys past its capacity, and keeps its rate.\n"             \
+  "growable   True: the filter takes keys past its capacity, and keeps its rate (except a\n"    \
+  "           CountingBloom).\n"                                                                \
   "           False: the add of a key that finds no room raises FullError\n"                    \
   "max_bytes  the filter never takes more memory than this; None: no limit\n"                   \
   "seed       1 to 2**64 - 1; None: the random secret of this program, which forked children\n" \
@@ -64,9 +66,9 @@
   "minus forgotten keys; for a Cuckoo and a CountingBloom it is the number of copies.\n"           \
   "f |= g adds all keys of g, which must have the same options and seed, and f | g is a new\n"     \
   "filter.\n"                                                                                      \
-  "f == g compares options and bits.  The bits of a Bloom and a CountingBloom depend only on\n"    \
-  "their keys; those of a Cuckoo or a window also depend on the order of adds.  As filters\n"      \
-  "change, they have no hash(); use id(f) as the key of a dict."
+  "f == g compares options and bits.  The bits of a Cuckoo, a window, or a Bloom that has grown\n" \
+  "depend not only on the keys, but also on the order of adds.  As filters change, they have no\n" \
+  "hash(); use id(f) as the key of a dict."
 
 #define UNION_TEXT                                                                               \
   "union($self, /, *others)\n"                                                                   \
@@ -332,7 +334,7 @@
   "advance($self, /)\n"                                                                         \
   "--\n\n"                                                                                      \
   "End a period of a filter with a window: the filter forgets the keys whose last add was in\n" \
-  "the oldest period that it remembers.\n\n"                                                    \
+  "the oldest period that it remembers, and keys whose periods= are over.\n\n"                  \
   ">>> import tamis\n"                                                                          \
   ">>> f = tamis.Bloom(1000, window=1)\n"                                                       \
   ">>> f.add(\"apple\")\n"                                                                      \
@@ -351,7 +353,7 @@
   "ended, do nothing.\n\n"                                                                       \
   "If processes share a filter and use one clock, each calls this with time.time() // SECONDS\n" \
   "as an int, and the first one ends the period.  A new filter is in period 0, so call\n"        \
-  "advance_to before the first add; otherwise the next advance_to forgets the key.\n\n"          \
+  "advance_to before the first add; otherwise the next advance_to may forget the key.\n\n"       \
   ">>> import tamis\n"                                                                           \
   ">>> f = tamis.Bloom(1000, window=1)\n"                                                        \
   ">>> f.advance_to(5)\n"                                                                        \
@@ -382,8 +384,9 @@
 /* ---- the module ---- */
 
 #define ERROR_TEXT "The base class of FullError and CorruptError."
-#define FULL_TEXT                                                                                \
-  "A limit of a filter is reached: max_bytes, or the capacity of a filter that does not grow.\n" \
+#define FULL_TEXT                                                                            \
+  "A limit of a filter is reached, such as max_bytes, or the capacity of one that does not " \
+  "grow.\n"                                                                                  \
   "After a batch, the attribute results has True, False, or None (refused) for each key."
 #define CORRUPT_TEXT "The data that was read is not a complete saved filter."
 
@@ -394,7 +397,7 @@
   "The whole file is checked.  Set max_bytes for a file that you do not trust: the filter never\n" \
   "takes more memory.  OSError (FileNotFoundError, ...): the file cannot be read.\n"               \
   "CorruptError: the file holds no filter, or is damaged.  FullError: the filter would exceed\n"   \
-  "max_bytes."
+  "max_bytes.  io.UnsupportedOperation: the file needs a later version of the library."
 
 #define OPEN_TEXT                                                                                 \
   "open($module, path, /, *, check=False)\n"                                                      \
@@ -402,7 +405,8 @@
   "Map a saved filter for look-ups, at once and in memory that all processes share.\n\n"          \
   "Nothing can be added to the filter (io.UnsupportedOperation).  check=True first reads and\n"   \
   "checks the whole file.  The file must not be changed as long as it is mapped: replace it by\n" \
-  "another file.  A Cuckoo that grows, or a filter with a window, cannot be mapped: load it."
+  "another file.  A Cuckoo that grows, or is or was shared, or a filter with a window, cannot\n"  \
+  "be mapped: load it."
 
 #define SHARED_TEXT                                                                             \
   "shared($module, path, /, capacity=None, fpp=0.01, *, kind=None, window=0,\n"                 \
@@ -413,7 +417,8 @@
   "The first process creates the file; all others get the same filter, and must ask for the\n"  \
   "same options.  Without a capacity the file must exist.  path may be a file descriptor, or\n" \
   "None for memory that this process shares with children that it forks later.  If several\n"   \
-  "processes add a new key, one gets True.  A process that is killed loses no key.\n\n"         \
+  "processes add a new key, one gets True.  A process that is killed loses no key whose add\n"  \
+  "has returned.\n\n"                                                                           \
   "kind       None or Bloom: a Bloom filter; Cuckoo: a filter with removes, which does not\n"   \
   "           grow, and raises FullError for a seventh copy of a key\n"                         \
   "growable   None: a Bloom grows if max_bytes is given.  It then needs max_bytes of address\n" \

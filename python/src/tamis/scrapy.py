@@ -3,8 +3,8 @@
 
     DUPEFILTER_CLASS = "tamis.scrapy.DupeFilter"
 
-It compares Scrapy's own fingerprints (REQUEST_FINGERPRINTER_CLASS), and takes 5 bytes for each; RFPDupeFilter takes
-about 150.  It has these settings, and DUPEFILTER_DEBUG:
+It compares Scrapy's own fingerprints (REQUEST_FINGERPRINTER_CLASS), and takes 4 to 6 bytes for each; RFPDupeFilter takes
+more than 100.  It has these settings, and DUPEFILTER_DEBUG:
 
     DUPEFILTER_CAPACITY       1_000_000  requests expected; if more come, the filter grows
     DUPEFILTER_FPP            1e-6       the fraction of new requests that are taken for duplicates and skipped
