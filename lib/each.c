@@ -9,20 +9,19 @@
 
 #include <string.h>
 
-/* Usually the filters are alike (each.h), so the first filter's `contains_each` searches all of
- * them, if that filter has the library's hash. */
+/* The first filter's `contains_each` searches all filters: usually, they are alike (each.h). */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* loaded once: another thread may replace it by one whose `contains_each` is NULL */
+  /* another thread may replace the operations, and the new `contains_each` may be NULL */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
-/* Without `found`, searches at most PART filters at a time, as `part` has room for PART answers. */
+/* If `found` is NULL, searches at most PART filters at a time: `part` has room for PART answers. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -103,8 +102,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* A small group is looked up key by key, with prefetches for each block of filters (each.h); a
- * larger one filter by filter, with prefetches for all its keys. */
+/* Looks up a small group key by key, with prefetches for each block of filters (each.h), and a
+ * larger group filter by filter, with prefetches for all its keys. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

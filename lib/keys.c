@@ -14,8 +14,8 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? filter_hash(f, key, len) : 0;
 }
 
-/* The exported functions do not call each other: in a shared library such a call goes through the
- * symbol table, which costs more than the function's own work. */
+/* Exported functions do not call each other: in a shared library such a call goes through the
+ * symbol table, which costs more than the work of the function. */
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
@@ -74,8 +74,7 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group: those of the batch, or those of its keys, computed into `room`.  Only adds
- * have checked the keys. */
+/* Returns the hashes of a group: those in the batch, or those of its keys, computed into `room`. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -159,7 +158,7 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
   return true;
 }
 
-/* How to add the keys of a batch.  If `unique` is true, only absent keys are added. */
+/* How to add the keys of a batch.  `unique`: adds only absent keys. */
 struct how {
   bool unique, ends;
   unsigned periods; /* if `ends` is true: how many periods the keys are remembered */
@@ -200,7 +199,7 @@ static int add_batch(tamis_filter *f, struct batch batch, const struct how *how,
     int *group = results ? results + start : unwanted;
     const int refused = add_group(f, hashes, length, how, group);
     if (refused != TAMIS_OK)
-      return refused; /* of no group: the call above, with n = 0, has checked `how` */
+      return refused; /* never: the call above, with n = 0, has checked `how` */
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)
         failure = group[i];

@@ -17,7 +17,7 @@ enum {
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
 };
 
-/* Returns the kind with a sliding window or without one, or NULL if there is no such kind. */
+/* Returns the kind, with a sliding window if `window` is set, or NULL if there is none. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
 /* Returns the kind that implements `kind` for shared filters without a window, or NULL. */
@@ -34,7 +34,7 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Returns true if this build cannot create such a filter: the one-file library without liburcu
+/* Returns true if this build cannot create such a filter.  Without liburcu, the one-file library
  * (script/amalgamate) has no growable cuckoo filters or windows. */
 static inline bool left_out(const tamis_options *o)
 {
@@ -51,7 +51,7 @@ static inline bool good_key(const void *key, size_t len)
   return key || len == 0;
 }
 
-/* An invalid key hashes like an empty one. */
+/* Hashes n keys.  An invalid key gets the hash of an empty key. */
 static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_t n,
                              uint64_t *hashes)
 {
@@ -97,7 +97,7 @@ static inline void give_struct(void *out, void *filled)
   memcpy(out, filled, *size);
 }
 
-/* NULL means the system's allocator. */
+/* NULL is good, too: it stands for the system's allocator. */
 static inline bool good_allocator(const tamis_allocator *a)
 {
   return !a || (a->allocate && a->release);

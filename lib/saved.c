@@ -61,8 +61,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* In a build without windows, a saved window gets the kind without a window.  This kind lacks
- * SAVED_WINDOW, so the function returns TAMIS_EUNSUPPORTED. */
+/* In a build without windows, a saved window gets the kind without a window, whose features lack
+ * SAVED_WINDOW, so the result is TAMIS_EUNSUPPORTED. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -82,7 +82,6 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
   return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
-/* If kind->load() fails, it has released its memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -130,7 +129,7 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
 }
 
 /* Checks the arrays of a mapped filter by a second load of the mapping, unless the first load has
- * checked them: a save would write correct checksums for damaged bits. */
+ * checked them.  Otherwise a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

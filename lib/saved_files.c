@@ -89,17 +89,17 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* Returns the size in bytes.  For anything but a regular file, returns -1 and sets errno. */
+/* Returns the size in bytes or, for anything but a regular file, -1 with errno. */
 static int64_t size_of(int fd)
 {
   struct stat status;
   if (fstat(fd, &status))
     return -1;
-  errno = ENODEV; /* the error of mmap() for a folder */
+  errno = ENODEV; /* mmap() sets errno so for a folder */
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* *mapping, the mapping of a packed file, becomes a mapping of the unpacked bytes. */
+/* Replaces *mapping, the mapping of a packed file, by a mapping of the unpacked bytes. */
 static int unpack_mapping(int fd, void **mapping, int64_t *size)
 {
   const struct shared_file file = {.fd = fd};
@@ -157,7 +157,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* *out: NULL, or a filter that the file has bytes after */
+    tamis_destroy(*out); /* *out is NULL, or a filter after which the file has more bytes */
     *out = NULL;
   }
   close(fd);

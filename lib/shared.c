@@ -37,13 +37,12 @@ static int refuse_file(const struct wanted *w, int result, const char *what)
   return result;
 }
 
-/* strerror() is thread-safe in glibc and musl. */
 static const char *reason_of(int error)
 {
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* errno must hold the reason. */
+/* Refuses a call of the system that has failed, for the reason in errno. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
@@ -83,7 +82,7 @@ static int read_options(const tamis_options *options, struct wanted *w)
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
-  tamis_options checked = w->options; /* but what share_new() checks */
+  tamis_options checked = w->options; /* all options, except those that share_new() checks */
   checked.max_bytes = 0;
   if (w->options.window || w->options.kind == TAMIS_CUCKOO) {
     checked.growable = false;
@@ -191,7 +190,7 @@ static int refuse_nothing(const struct wanted *w)
 }
 
 /* Returns true if the file is empty, or is marked as unfinished: its writer may have been killed.
- * (A file that begins with zeros is not new: it might be a disk image.) */
+ * (A file of zeros is not new: it might be a disk image.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
@@ -335,7 +334,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
   return UNCANCELLED(open_shared(&w, options, out));
 }
 
-/* Checks whether the file `found` could be filled; if NULL, whether a file could be created. */
+/* Checks whether `found` could be filled or, if it is NULL, whether a file could be created. */
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;

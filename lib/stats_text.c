@@ -2,8 +2,8 @@
  *
  * Layer 3: the figures of filters as text.
  *
- * A page for Prometheus lists metric after metric, each with the samples of all filters, so the
- * library first reads the figures of all filters.
+ * The library first reads the figures of all filters, because a page for Prometheus lists metric
+ * after metric, each with the samples of all filters.
  */
 #include "base/cancel.h"
 #include "base/memory.h"
@@ -225,7 +225,6 @@ static void put_string(struct text *t, tamis_text_format format, const char *str
   put(t, "\"");
 }
 
-/* Writes the kind in lower case without TAMIS_, such as "cuckoo". */
 static void put_kind(struct text *t, tamis_kind kind)
 {
   const char *name = tamis__find_kind(kind, false)->name + strlen("TAMIS_");
@@ -237,7 +236,6 @@ static void put_kind(struct text *t, tamis_kind kind)
   put(t, "\"");
 }
 
-/* Writes the filter's name, if any, its kind, and its layout, if any. */
 static void put_labels(struct text *t, tamis_text_format format, const tamis_stats *stats,
                        const char *name)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions on a whole filter.  Each checks its arguments, and calls a
- * function of the filter's kind.
+ * Layer 3: the public functions on a whole filter.  Each calls a function of the filter's kind.
  */
 #include "base/cancel.h"
 #include "base/filter.h"
@@ -69,8 +68,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* In bytes: tamis_options in the first version with this soname.  tamis_options_init() writes no
-   * more, as programs built with that version have no more. */
+  /* The bytes of tamis_options in the first version with this soname.  tamis_options_init() writes
+   * only these, because a program built with that version has no more. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -85,8 +84,7 @@ void tamis_stats_init(tamis_stats *stats)
 }
 
 /* Copies to *known the options that both the program and this library know.  Fields that an older
- * program lacks become zero.  Fields of a newer program that the library does not know must be
- * zero. */
+ * program lacks become 0.  Fields that only a newer program knows must be 0. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
   memset(known, 0, sizeof *known);
@@ -125,7 +123,7 @@ static const struct filter_kind *kind_for(const tamis_options *o)
   return tamis__find_kind(o->kind, o->window > 0);
 }
 
-/* o->kind must exist. */
+/* Checks the options of windows.  o->kind must be the number of a kind. */
 static int check_window(const struct refusal *why, const tamis_options *o)
 {
   if (o->window > MAX_WINDOW)
@@ -187,7 +185,6 @@ static int check_capacity(const struct refusal *why, const tamis_options *o)
   return o->capacity ? TAMIS_OK : tamis__refuse_capacity(why, o, kind_for(o)->bytes_for);
 }
 
-/* Reads options, and checks all of them that mean the same to all kinds. */
 static int read_options(const struct refusal *why, const tamis_options *options,
                         tamis_options *known)
 {

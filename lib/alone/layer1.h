@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the library for a single thread: no locks, no versions, no RCU.  The WebAssembly of js/
- * is built with this header.
+ * Layer 1: the library for a single thread: no locks, no versions, no RCU.  For the WebAssembly of
+ * js/.
  *
- * The compiler includes this header before each source of lib/ (-include).  The header defines the
- * include guards of the headers that it replaces.  So an #include of those has no effect, and the
- * layers above need no change.  A new function of those headers must be added here, or the build
- * fails.  Without threads, the compiler itself turns atomic accesses into plain ones.
+ * The compiler includes this header before each source of lib/ (-include).  It defines the include
+ * guards of the headers that it replaces, so an #include of those has no effect, and the layers
+ * above need no change.  A new function of those headers must be added here, or the build fails.
+ * Without threads, the compiler itself turns atomic accesses into plain ones.
  */
 #ifndef TAMIS_LIB_ALONE_LAYER1_H
 #define TAMIS_LIB_ALONE_LAYER1_H
@@ -39,8 +39,7 @@ struct owned_lock {
   uint64_t owner;
 };
 
-/* This struct and those below are as large as the structs that they replace, so that filters have
- * the same size in all builds. */
+/* This struct and those below are as large as in other builds, so filters have one size. */
 struct owner {
   uint64_t name;
   int file;
@@ -71,7 +70,7 @@ static inline bool owner_has_name(const struct owner *owner)
 
 #define TAMIS_WITHOUT_LOCKS
 
-/* Has the size of the struct in base/stripe.h: files of filters that do not grow contain locks. */
+/* As large as the struct in base/stripe.h: files of filters that do not grow contain locks. */
 struct lock {
   uint32_t held; /* always 0: no thread takes the lock */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: shared_file.h on a machine without files.  No file can be opened, so
- * functions that need an open file are never called: they exist only because code refers to them.
+ * Layer 1: shared_file.h on a machine without files.  No file can be opened, so functions that need
+ * an open file are never called: they only must exist.
  */
 #include "base/shared_file.h"
 

@@ -124,8 +124,7 @@ FORCE_INLINE void prefetch_line(const void *line, bool to_write)
     __builtin_prefetch(line, 0);
   else {
 #ifdef __x86_64__
-    /* Compilers use prefetchw only if an option names a processor that has it.  Intel's processors
-     * from 2006 to 2014 execute it as a no-op. */
+    /* Compilers use prefetchw only for named processors: old ones execute it as a no-op. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *) line));
 #else
     __builtin_prefetch(line, 1);

@@ -12,8 +12,7 @@
  *
  * To notice that, the add is a *restartable sequence* (Desnoyers, Linux 4.18), which ends with its
  * only store to the shard.  The thread tells the kernel where the sequence begins and ends, and
- * where the thread resumes if the kernel interrupts the sequence.  A thread that resumes there adds
- * to a shard from 16 on.
+ * where to resume if the kernel interrupts it: there, the thread adds to a shard from 16 on.
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
  * or an emulator refuses, struct rseq has a core number far above 15.

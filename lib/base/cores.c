@@ -92,8 +92,7 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file `membership` begins with a line "0::GROUP".  `line` is small, because an add, perhaps on
- * a small stack, may make the first call. */
+/* `membership` begins with "0::GROUP".  `line` is small, as an add may run on a small stack. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];

@@ -50,8 +50,7 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 
 /* ---- filters that are alike ---- */
 
-/* Searches whole blocks, up to the first block whose filters are not alike (each.h).  Returns the
- * number of filters searched. */
+/* Searches blocks until the filters of one are not alike.  Returns how many filters it searched. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
 {

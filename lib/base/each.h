@@ -32,7 +32,6 @@ struct wanted {
   const tamis_filter *hashed_by; /* the filter that `hash` was computed for; NULL: none yet */
 };
 
-/* Returns true if every key has the same hash in both filters. */
 static inline bool hashed_alike(const tamis_filter *a, const tamis_filter *b)
 {
   if (a->keys.seed != b->keys.seed || filter_has_own_hash(a) != filter_has_own_hash(b))

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-  MOST_LINKS = 40,    /* as in the kernel */
+  MOST_LINKS = 40,
   MOST_NAMES = 10000, /* the most names that open_new() tries */
   MOST_ABSENT = 4,    /* the search for leftovers ends after so many absent names in a row */
   MOST_LOST = 4,      /* open_locked() gives up after so many of its new files were removed */
@@ -92,8 +92,7 @@ static int lock(int fd)
 }
 
 /* Returns true if all processes that can reach the folder see each other's locks: if machines
- * cannot share its file system.  Otherwise another machine might miss a lock, and remove a file in
- * use. */
+ * cannot share its file system.  Otherwise another machine might remove a file in use. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {

@@ -130,8 +130,7 @@ struct filter_more {
 };
 
 /* The head of every filter.  After creation only `operations` changes, when a filter grows.  The
- * new operations also work on all earlier forms of the filter (bloom/layers.c,
- * cuckoo/generation.c). */
+ * new operations also work on all earlier forms of the filter. */
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;

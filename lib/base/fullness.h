@@ -28,8 +28,7 @@
  * are valid only while the filter's count is the same as in the mark.
  *
  * A segment that is nearly as full as planned gets NO_PATH or FULL only after many failed searches,
- * and COPIES before.  Its word counts them: a failed search adds 1, and a search that finds room
- * subtracts 2.
+ * and COPIES before.  Its word counts them: a failed search adds 1, a successful one subtracts 2.
  *
  * Another search is worth while when it would probably find a lane that has become free: in a small
  * segment after one such lane, in a large segment after several.
@@ -90,11 +89,11 @@ enum {
   FULLNESS_FULL = 3, /* has the bit of NO_PATH, too */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
-  FULLNESS_FAILURE = 8, /* added for each failure */
+  FULLNESS_FAILURE = 8,
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64,                              /* the lowest bit of the count of rooms */
-  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the maximum of fullness_vacated */
-  FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
+  FULLNESS_ROOM = 64, /* the lowest bit of the count of rooms */
+  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX),
+  FULLNESS_SEARCH = SMALL(512, 16) /* the most buckets that a search looks at */
 };
 
 /* How full a segment was when a search failed. */
@@ -114,8 +113,7 @@ static inline void fullness_begin_search(fullness *full)
 }
 
 /* Must be called under the lock of the search, after a search has found no room, or if a mark says
- * that no search would.  `state` is NO_PATH or FULL.  `rooms` is the result of fullness_counted()
- * before the search. */
+ * that no search would.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted() before it. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {

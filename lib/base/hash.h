@@ -38,8 +38,7 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
  *
  * Both halves of the product are used: high bits of the input change low bits of the high half, and
  * low bits change high bits of the low half.  Two inputs get equal results with probability 2^-64.
- * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
- * Pelle Evensen's "moremur" (2019). */
+ * Source: Wang Yi's wyhash (2019); the multiplier is from Pelle Evensen's "moremur" (2019). */
 #define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)
 
 static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
@@ -74,8 +73,7 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 
 enum { HASH_SHORT = 16 }; /* bytes; XXH3 has separate code for keys up to this length */
 
-/* Computes XXH3 for short keys only.  The compiler knows that len is small, so it drops most of
- * XXH3's code.  `flatten` inlines the rest. */
+/* Computes XXH3 for short keys.  The compiler knows that len is small, so it drops most code. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {

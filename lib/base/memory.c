@@ -13,8 +13,7 @@ enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* From this size in bytes on, a block comes from calloc() or mmap(), which need not clear memory
  * that the kernel has cleared.  memset() would access each page: the first access takes 0.25 µs or,
- * on a virtual machine, up to 20 µs.  posix_memalign() could not reuse a freed block of the same
- * size. */
+ * on a virtual machine, up to 20 µs.  posix_memalign() could not reuse a freed block. */
 static const size_t untouched = (size_t) 4 << 10;
 
 /* Returns where a block begins in the memory at `start`, which calloc() has returned and may have

@@ -30,9 +30,8 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
 /* Makes a new block use small pages.  The first access to a huge page clears it, which takes 0.1
- * ms, or 10 ms on a virtual machine whose host has yet to find the memory.  Does nothing to a block
- * of 32 MiB or more, for which huge pages are worth the wait, or to a block from a user's
- * allocator. */
+ * ms, or 10 ms on a virtual machine whose host has yet to find the memory.  Does nothing to blocks
+ * of a user's allocator, or of 32 MiB or more, for which huge pages are worth the wait. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
 /* Adds `size` to the sum of a filter's bytes.  Returns false, and leaves the sum as it was, if the

@@ -19,7 +19,7 @@
  * thread at a time name an owner; held while the list is changed or an owner is named. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
-static bool handler_registered; /* pthread_atfork() has succeeded */
+static bool handler_registered;
 
 /* Returns true if `file` is the owner's file.  After other code has closed the owner's descriptor
  * by mistake, the descriptor's number may mean another file. */
@@ -176,7 +176,6 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Returns true if the owner with this name is certainly dead. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};

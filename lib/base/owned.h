@@ -34,10 +34,10 @@ struct owned_lock {
 
 /* This process, as an owner of the locks of one filter. */
 struct owner {
-  _Atomic uint64_t name;  /* 0: this process has no name yet */
-  int file;               /* descriptor of the shared file; -1: the memory is not shared */
-  int alive;              /* descriptor that holds the kernel's lock on the name */
-  uint64_t device, inode; /* identify the shared file */
+  _Atomic uint64_t name; /* 0: this process has no name yet */
+  int file;              /* descriptor of the shared file; -1: the memory is not shared */
+  int alive;             /* descriptor that holds the kernel's lock on the name */
+  uint64_t device, inode;
   void (*forked)(struct owner *owner); /* called in the child of a fork */
   struct owner *next;                  /* the next owner of a shared file in this process */
 };

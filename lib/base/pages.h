@@ -54,7 +54,7 @@ static inline void *pages_map(size_t size)
     munmap(start, before);
   munmap(start + before + length, pages_huge - before);
 #ifdef MADV_HUGEPAGE
-  (void) madvise(start + before, length, MADV_HUGEPAGE); /* only advice, which may fail */
+  (void) madvise(start + before, length, MADV_HUGEPAGE);
 #endif
   return start + before;
 }
@@ -76,7 +76,7 @@ static inline void pages_use_small(void *block, size_t size)
 {
 #ifdef MADV_NOHUGEPAGE
   if (pages_hold(size) && size < (size_t) 32 << 20)
-    (void) madvise(block, size, MADV_NOHUGEPAGE); /* only advice, which may fail */
+    (void) madvise(block, size, MADV_NOHUGEPAGE);
 #else
   (void) block, (void) size;
 #endif

@@ -15,10 +15,10 @@
 #define TAMIS_LIB_BASE_REALS_H
 
 double real_exp(double x);
-double real_expm1(double x); /* exp (x) - 1 */
+double real_expm1(double x);
 double real_log(double x);
-double real_log1p(double x); /* log (1 + x) */
-double real_log2(double x);  /* exact if x is a power of two */
+double real_log1p(double x);
+double real_log2(double x); /* exact if x is a power of two */
 double real_power(double x, unsigned n);
 double real_factorial(unsigned n);
 

@@ -10,10 +10,9 @@
  *       process), or any thread of a forked child.  No thread is registered inside a section.
  * R2  No call waits for a reader, and no call is a cancellation point.  waiter.lock is held for a
  *     few steps, in which the library calls nothing that could wait, take another lock or enter the
- *     kernel: not liburcu, not malloc (so not pthread_create), no callback.  Conditions are signalled
- *     after the lock has been released.  No signal is lost: a request is written under the lock, so
- *     the waiting thread either sees the request before it sleeps, or already sleeps when the signal
- *     comes.
+ *     kernel: not liburcu, not malloc (so not pthread_create), no callback.  Conditions are
+ *     signalled after the lock has been released.  No signal is lost: a request is written under
+ *     the lock, so the waiting thread sees it before it sleeps, or sleeps already.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.
  *     - waiter.lock: the child's handler initialises it.  The data under it are valid after every
@@ -24,8 +23,8 @@
  *       those.  If the forking thread was inside as a registered reader, it is also counted until
  *       that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     Unloading waits for all readers, for which the thread waits.  The end of the process waits for
- *     at most a second, because a reader might stay inside for ever.  liburcu is kept loaded: it has
+ *     Unloading waits for all readers, for which the thread waits.  The process's end waits for at
+ *     most a second, because a reader might stay inside for ever.  liburcu is kept loaded: it has
  *     code to run at the end of each registered thread.
  * R5  If the system refuses a thread or membarrier, retired memory is kept until the system permits
  *     both.  Registered readers rely on membarrier for their barriers, and liburcu ends the process
@@ -361,8 +360,7 @@ static void *wait_in_place_of_callers(void *unused)
 
 /* ---- the waiting thread: its beginning and its end ---- */
 
-/* Joins the last thread, which has ended or is about to return.  A detached thread might still run
- * its last steps when the library is unloaded. */
+/* Joins the last thread: a detached thread might still run when the library is unloaded. */
 static void join_last_thread(void)
 {
   pthread_mutex_lock(&waiter.lock);
@@ -480,8 +478,8 @@ void tamis__backlog_destroy(struct backlog *backlog)
 }
 
 /* A fork can come after any step of another thread, and the child continues with the lists as they
- * are.  After each step, no block is in two lists; this_order() makes the compiler keep the order
- * of the steps. */
+ * are.  After each step, no block is in two lists; The compiler must keep the order of the
+ * steps. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -531,8 +529,7 @@ static enum errand request_locked(const struct backlog *backlog, bool hurry)
   return START_IT;
 }
 
-/* Releases the blocks that are not in use.  The others wait for another grace period.  Returns true
- * if it has released any block. */
+/* Releases unused blocks, and keeps the others.  Returns true if it has released any. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
 {
   bool released = false;

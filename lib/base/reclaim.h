@@ -177,8 +177,7 @@ bool tamis__readers_init(void);
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes);
 
-/* Releases all blocks at once.  No reader may be inside, or enter later.  May be called after a
- * failed tamis__backlog_init(). */
+/* Releases all blocks.  No reader may be inside, or enter later. */
 void tamis__backlog_destroy(struct backlog *backlog);
 
 /* Retires a block that later readers cannot reach.  `hurry`: the block's memory is needed soon. */

@@ -10,8 +10,8 @@
 
 /* Where the reason is written.  If a pointer to this struct is NULL, no reason is wanted. */
 struct refusal {
-  char *text;  /* NULL: no reason is wanted */
-  size_t size; /* bytes of `text` */
+  char *text; /* NULL: no reason is wanted */
+  size_t size;
 };
 
 /* Writes the reason to why->text like snprintf(), at most why->size bytes, and returns `result`. */

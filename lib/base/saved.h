@@ -43,10 +43,10 @@ enum {
   SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* the most bytes of a payload and of an array's chunk */
   SAVED_UNIT = 64,              /* the offset of each part in the file is a multiple of this */
   SAVED_ARRAY_ALIGNMENT = 4096, /* each array's offset is a multiple of this */
-  SAVED_HEADER = 512,           /* bytes of the header */
-  SAVED_GEOMETRY = 31,          /* numbers in the geometry */
-  SAVED_TOTALS = 3,             /* numbers in the trailer that the kind defines */
-  SAVED_MEANINGS = 4            /* numbers in a block's head that the kind defines */
+  SAVED_HEADER = 512,
+  SAVED_GEOMETRY = 31,
+  SAVED_TOTALS = 3,  /* numbers in the trailer that the kind defines */
+  SAVED_MEANINGS = 4 /* numbers in a block's head that the kind defines */
 };
 
 /* A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block of unknown type
@@ -59,9 +59,8 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 /* A file for several processes begins with these bytes while it is written in place.  Only one byte
  * differs from SAVED_MAGIC, so no process reads a mixture of both. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* A packed file, which only a small filter can have, begins with these bytes.  Runs follow.  A run
- * of n + 1 bytes (n below 128) follows a byte n.  A run of n + 1 zeros is two bytes, n / 256 + 128
- * and n % 256. */
+/* A packed file, which only a small filter can have, begins with these bytes.  A run of n + 1 bytes
+ * (n below 128) follows a byte n.  A run of n + 1 zeros is two bytes, n / 256 + 128 and n % 256. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -218,7 +217,7 @@ struct saved_writer {
   size_t used;
   uint64_t at; /* bytes of the file so far, including those in the buffer */
   uint64_t blocks;
-  uint64_t digest;               /* a digest of all sums so far */
+  uint64_t digest;
   uint64_t totals[SAVED_TOTALS]; /* the kind sets them */
 };
 
@@ -259,10 +258,10 @@ struct saved_reader {
   bool borrowed;  /* the mapping belongs to another filter */
   bool jumped;    /* tamis__saved_jump() has skipped parts of the mapping */
   bool live;      /* the filter is live (SAVED_LIVE); other bytes may follow it */
-  bool packed;    /* the file is packed */
-  bool zeros;     /* the current run of a packed file consists of zeros */
-  unsigned run;   /* bytes of the current run that have not been read */
-  int error;      /* errno when the user's function failed */
+  bool packed;
+  bool zeros;   /* the current run of a packed file consists of zeros */
+  unsigned run; /* bytes of the current run that have not been read */
+  int error;
   tamis_allocator allocator;
   uint64_t at; /* bytes read, including those in `next` */
   uint64_t blocks;
@@ -313,8 +312,7 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
-/* Releases all that the reader holds, except the mapping.  After a failure of the user's function,
- * restores errno as that function set it. */
+/* Releases all but the mapping.  After a failure of the user's function, errno is as it set it. */
 void tamis__saved_close(struct saved_reader *r);
 
 /* ---- mapped filters ----

@@ -4,8 +4,7 @@
  *
  * The file has its full size from the beginning, so no process has to map it again.  Only reserved
  * parts of the file have space on the disk.  So on a full disk, the call that reserves space fails,
- * and no write to the mapping causes SIGBUS.  (On a copy-on-write file system, such as one with
- * snapshots, a reservation may not last.)
+ * and no write to the mapping causes SIGBUS.  (On a copy-on-write file system it may.)
  *
  * Each process has an open file description of its own, if it can open the file.  So a process's
  * locks exclude all other processes, even the parent from which it has inherited a descriptor.  The
@@ -29,7 +28,7 @@ struct shared_file {
   bool asked;     /* the call only asks whether the file could be made; nothing is written */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
-  uint64_t device, inode; /* identify the file */
+  uint64_t device, inode;
 };
 
 int tamis__shared_file_in_memory(struct shared_file *file);
@@ -37,8 +36,7 @@ int tamis__shared_file_in_memory(struct shared_file *file);
 /* Opens a regular file for reading and writing.  If `path` is NULL, reopens the file of `fd`. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
-/* Opens the file of `fd` again, with a file description of its own.  Fails for instance if /proc is
- * not mounted. */
+/* Reopens the file of `fd`, with its own file description.  Fails, for instance, without /proc. */
 int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 
 /* Reads the size and the identity of the file. */

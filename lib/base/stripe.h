@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: locks, and the stripes over which writers are spread.  Only stripe.h and stripe.c use
- * ConcurrencyKit.
+ * Layer 1: locks, and the stripes over which writers are spread.  Only here is ConcurrencyKit used.
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
  * moment, then yields its time slice, then sleeps.  With more threads than cores, the holder may
@@ -198,8 +197,7 @@ static inline bool version_has_left(uint64_t version)
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave, window.version_bump
  *   if weakened    with relaxed, reads of the buckets could precede this load: false negative.
- *                  With acquire, two readers could see adds in opposite orders, as version.leave
- *                  says
+ *                  With acquire, two readers could see adds in opposite orders (version.leave)
  *   checked by     mutants/version_after_words (shows that this load comes before the reads),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */

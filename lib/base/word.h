@@ -29,8 +29,7 @@ static inline uint64_t word_load(const word *w)
  * ORDER bit.set (seq_cst)
  *   pairs with     bit.load in word_load()
  *   if weakened    with acq_rel, two readers could see adds in opposite orders, as bit.load says.
- *                  Without atomicity, a bit that another thread sets meanwhile would be lost: false
- *                  negative
+ *                  Without atomicity, a bit that another thread sets meanwhile would be lost
  *   checked by     mutants/plain_store, mutants/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
 {

@@ -2,16 +2,16 @@
  *
  * Layer 0: counts the set bits of many lines.
  *
- * Carry-save adders sum the words of a line in each bit position, so a line takes one population
- * count, not eight.  On processors without an instruction for it, this is several times as fast.
- * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1
+ * Carry-save adders first sum the words of a line in each bit position.  So a line takes one
+ * population count, not eight.  That is several times as fast on processors that lack the
+ * instruction.  Source: Harley and Seal, in Warren, "Hacker's Delight" (2013), section 5-1
  */
 #ifndef TAMIS_LIB_BLOOM_BITS_H
 #define TAMIS_LIB_BLOOM_BITS_H
 
 #include "bloom/geometry.h"
 
-/* Each set bit of `ones` counts 1, of `twos` 2, of `fours` 4.  `eights` is a number of eights. */
+/* Each bit of `ones` counts 1, of `twos` 2, and of `fours` 4.  `eights` is a number of eights. */
 struct set_bits {
   uint64_t ones, twos, fours, eights;
 };

@@ -39,8 +39,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Returns the upper end of the range of rates that begins at `low`.  From this end on, filters get
- * another shape, or the first layer gets a share of the rate (bloom_geometry_shared_above()). */
+/* Returns the upper end of the range of rates that begins at `low`.  Filters of the next range have
+ * another shape, or a first layer planned for its share (bloom_geometry_shared_above()). */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -58,8 +58,8 @@ static double end_of_range(const tamis_options *options, double low)
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   /* Within a range, a lower rate needs more bytes.  At the border of two ranges, it may need fewer.
-   * So the loop tries each range by itself, from the lowest up.  The first range whose highest rate
-   * fits into `bytes` contains the answer. */
+   * So the loop tries range after range, from the lowest up.  The answer is in the first range
+   * whose highest rate fits. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
@@ -107,9 +107,9 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
-  /* Searches downwards from 0.0025, because rates of 0.0025 and more are never refused.  Lower
-   * rates are possible and refused in turn, as the number of lines is a whole number.  A message of
-   * refusal shows at most three digits, so the search tries only rates of three digits. */
+  /* Searches downwards from 0.0025, because rates of 0.0025 and more are never refused.  Below,
+   * rates are possible and refused in turn, because the number of lines is a whole number.  The
+   * message shows at most three digits, so the search tries only such rates. */
   struct bloom_geometry g;
   unsigned lowest = 2500, step = 10; /* both in millionths */
   while (step)
@@ -129,7 +129,7 @@ static int refuse_plan(const struct refusal *why, const tamis_options *options)
                          "layout is %d; of a counting Bloom filter it must be %d "
                          "(TAMIS_LAYOUT_BLOCKED)",
                          (int) options->layout, TAMIS_LAYOUT_BLOCKED);
-  if (!why || !why->text) /* without a text, no need to search long for the lowest rate */
+  if (!why || !why->text) /* without a text, skips the long search for the lowest rate */
     return TAMIS_EUNSUPPORTED;
   bool counting = options->kind == TAMIS_COUNTING_BLOOM;
   return tamis__refuse_rate(why, options,
@@ -178,7 +178,7 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
 /* A sample consists of RUNS runs.  A run is 1 line, or LONG_RUN consecutive lines. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
-/* Returns the number of set positions; a large filter is sampled, in runs of `run` lines. */
+/* Returns the number of set positions, in a large filter by a sample with runs of `run` lines. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
@@ -198,9 +198,9 @@ static bool is_sampled(const struct bloom *b)
   return b->word_count > RUNS * LINE_WORDS;
 }
 
-/* Computes *bits from the counted keys, as a sample of few keys may contain no set bit.  Returns
- * false if a sample is better: with counters; if unions have brought keys, whose number is an
- * estimate; or if over one key in a thousand may be hidden, and so not counted. */
+/* Computes *bits from the counted keys: if they are few, a sample may contain no set bit.  Returns
+ * false if a sample is better: in a filter with counters, after unions, which only estimate the
+ * number of keys, or if over one key in a thousand may be hidden, and so not counted. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;

@@ -2,10 +2,9 @@
  *
  * Layer 2: what a Bloom filter consists of.
  *
- * The main essay on why look-ups and adds are correct is in operations.c.  It calls the functions
- * of gaps.h (the bits of a key that are not set), word_layout.h and counting.h.  layers.c has
- * growth, live.h filters that several processes share, unite.c unions, save.c snapshots.
- * `script/map files` lists all files.
+ * operations.c has the main essay on why look-ups and adds are correct, and calls the functions of
+ * gaps.h (the bits of a key that are not set), word_layout.h and counting.h.  layers.c has growth,
+ * live.h filters that several processes share, unite.c unions, save.c snapshots.
  */
 #ifndef TAMIS_LIB_BLOOM_H
 #define TAMIS_LIB_BLOOM_H
@@ -57,7 +56,7 @@ static inline const struct bloom_medium *const_bloom_medium_of(const struct bloo
   return (const struct bloom_medium *) b;
 }
 
-/* Returns the number of keys at which a fixed Bloom filter is full; 0 for any other filter. */
+/* Returns the number of keys at which a fixed Bloom filter is full, or 0 for any other filter. */
 static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
   return !b->limited  ? 0
@@ -65,7 +64,7 @@ static inline uint64_t bloom_most_keys(const struct bloom *b)
                       : const_bloom_medium_of(b)->most_keys;
 }
 
-/* No other thread may have the filter yet. */
+/* Changes a fixed filter that no other thread has yet. */
 static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
 {
   if (b->is_long)
@@ -105,7 +104,7 @@ static inline struct saved_mapping bloom_mapping(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
 }
 
-/* Returns NULL for the first layer. */
+/* Returns the layer before `layer`, or NULL if `layer` is the first. */
 static inline struct bloom *bloom_older(const struct bloom *layer)
 {
   return layer->number > 1 ? layer->older : NULL;
@@ -123,7 +122,7 @@ static inline bool bloom_counts(const struct bloom *b)
   return b->layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Returns 0 if the filter has no counters, or if its words are mapped from a file. */
+/* Returns the number of stripes: 0 without counters, or if the words are mapped from a file. */
 static inline unsigned bloom_stripe_count(const struct bloom *b)
 {
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
@@ -135,7 +134,6 @@ FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
   return ((struct bloom_large *) b)->shards;
 }
 
-/* Returns the first layer of the live filter that `layer` belongs to. */
 static inline struct bloom *bloom_live_first(const struct bloom *layer)
 {
   return const_bloom_long_of(layer)->shared->layers[0];
@@ -160,9 +158,9 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* `keys` is the number of counted keys, and `united` is the number of keys that unions brought.
- * With counters, `keys` counts copies (0 if removes of keys with stuck counters make this number
- * negative), and `united` is the *rest* that counting_read() explains. */
+/* The numbers of keys that adds have counted and that unions brought.  In a filter with counters,
+ * `keys` is the number of copies, or 0 if removes of keys with stuck counters have made it
+ * negative, and `united` is the *rest* (counting_read()). */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -174,7 +172,7 @@ static inline struct bloom_sums bloom_sums_of(const struct bloom *b)
   return (struct bloom_sums){bloom_counts(b) && keys >> 63 ? 0 : keys, bloom_counted(b, UNITED)};
 }
 
-/* Does the work of bloom_count() for a filter whose shards no thread owns. */
+/* Does the work of bloom_count() for a thread that owns no shard of the filter. */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -184,7 +182,7 @@ FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter whic
              : tamis__bloom_add_shared(b, which, amount);
 }
 
-/* Returns the layout in memory, which the API may not name (geometry.h). */
+/* Returns the layout in memory, which may be one that the API does not name (geometry.h). */
 static inline tamis_layout bloom_layout_for(const tamis_options *options)
 {
   if (options->kind == TAMIS_COUNTING_BLOOM)
@@ -193,8 +191,8 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Returns true if the filter opens another layer when it is full (layers.c).  With counters it
- * never does: a remove could not find out which layer holds the key. */
+/* Returns true if the filter opens another layer when it is full (layers.c).  A filter with
+ * counters does not, because a remove could not find out which layer holds the key. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
@@ -215,7 +213,7 @@ static inline bool bloom_fit_together(const struct bloom *a, const struct bloom 
   return a->limited == b->limited && bloom_has_geometry(a, &g);
 }
 
-/* Returns true while `newest` is NULL.  The second layer or a final refusal sets `newest`.
+/* Returns true while `newest` is NULL: until there is a second layer, or a final refusal.
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
@@ -294,12 +292,11 @@ extern const struct filter_operations tamis__bloom_layered;
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: if another layer can follow, lets the first layer close when its share of the rate
- * is used up.  Files of versions without layers, and some of the word layout's lowest rates, have
- * first layers planned for more.  The filter must not be shared yet. */
+ * is used up.  (In files of old versions, and at some low rates of the word layout, it is planned
+ * for more.)  The filter must not be shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* In layers.c: returns how many keys, up to the capacity, the first layer may have within its
- * share. */
+/* In layers.c: returns how many keys, up to the capacity, the first layer's share allows. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the most set bits of a fixed filter: the expected number for `capacity`
@@ -319,7 +316,7 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* Returns the row for a search of this layer alone. */
+/* Returns the row with which a search looks at this layer alone. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -346,10 +343,9 @@ int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, do
  * no shape below its last range, and a word filter has at most twice a blocked filter's bits. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
-/* Returns the bytes of one layer. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* Returns max_bytes.  A filter that does not store it has 0 or, if `bounded`, its own size. */
+/* Returns the option max_bytes or, if it is not stored, 0 or (if `bounded`) the filter's size. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -361,21 +357,21 @@ static inline uint64_t bloom_max_bytes(const struct bloom *b)
 /* All that determines a filter, or one of its layers. */
 struct bloom_plan {
   struct bloom_geometry geometry;
-  unsigned stripes_wanted; /* the option `stripes` */
-  uint64_t max_bytes;      /* the option `max_bytes` */
-  bool limited;            /* the filter is fixed: it refuses keys beyond its capacity */
-  uint64_t closes_at;      /* the layer closes at so many counted keys; 0: at its capacity */
-  struct bloom *older;     /* the layer before this one, or NULL */
-  unsigned number;         /* the layer's number; the first layer has 1 */
+  unsigned stripes_wanted;
+  uint64_t max_bytes;
+  bool limited;        /* the filter is fixed: it refuses keys beyond its capacity */
+  uint64_t closes_at;  /* the layer closes at this number of counted keys; 0: at its capacity */
+  struct bloom *older; /* the layer before this one, or NULL */
+  unsigned number;     /* the layer's number; the first layer has 1 */
   bool is_mapped;
-  bool closes_early;         /* tamis__layers_limit_first() may lower closes_at */
-  bool has_allocator;        /* the filter has the user's allocator */
-  bool own_hash;             /* the filter has the user's hash function */
-  uint64_t cleared_from;     /* the option `cleared_from`, in bytes */
+  bool closes_early; /* tamis__layers_limit_first() may lower closes_at */
+  bool has_allocator;
+  bool own_hash;
+  uint64_t cleared_from;
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
 
-/* Returns the bytes of a filter with this plan, with or without its words. */
+/* Returns the bytes of a filter with this plan.  tamis__bloom_bytes_beside() omits its words. */
 uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan);
 
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
@@ -384,11 +380,11 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
                               struct bloom **out);
 
-/* Keeps the layers before this one. */
+/* Destroys one layer, and keeps the layers before it. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys `newest` (or nothing, if it is NULL) and the layers before it, down to the layer after
- * `kept` or, if `kept` is NULL, to the first.  Unmaps no file. */
+/* Destroys `newest`, which may be NULL, and the layers before it, down to the layer after `kept`
+ * or, if `kept` is NULL, to the first layer.  Unmaps no file. */
 void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept);
 
 /* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  `words`
@@ -413,7 +409,7 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* In save.c: returns true if the counters have the sum that `counted` gives, or if one is stuck. */
+/* In save.c: returns true if the counters have the sum that `counted` gives, or if any is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 

@@ -14,8 +14,8 @@ double bloom_geometry_most_bits(const struct bloom_geometry *g)
   return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
 }
 
-/* Integrates 1 - rate over the keys by Simpson's rule.  The variable is the square root of the
- * number of keys: as a function of this root, the rate is smooth at 0. */
+/* Integrates 1 - rate over the keys by Simpson's rule.  The variable of the integral is the square
+ * root of the number of keys, because the rate is a smooth function of this root at 0. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
 {
   enum { STEPS = 32 };
@@ -34,9 +34,9 @@ uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
   return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
 }
 
-/* A memo keeps plans: for a small filter, planning takes twenty times as long as the rest of the
- * creation.  A plan is often needed again: for thousands of filters with the same options, or for a
- * layer that each add tries to create while there is no memory for it. */
+/* Keeps plans in a memo: to plan a small filter takes twenty times as long as the rest of its
+ * creation.  A plan is needed again for the next filter with the same options, or by each add that
+ * tries to create a layer while there is no memory. */
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out)
 {
@@ -80,8 +80,8 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
   return most < (double) g->most_keys ? (uint64_t) most : g->most_keys;
 }
 
-/* Sets for all processes how many keys a shard counts between checks: 1 if the layer is near its
- * capacity.  This number never grows, so a process with outdated counts delays no checks. */
+/* Sets, for all processes, how many keys a shard counts between checks: 1 if the layer is near its
+ * capacity.  The number never grows, so a process with outdated counts delays no checks. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;
@@ -91,7 +91,8 @@ static void set_live_period(struct bloom *b, uint64_t period, bool near)
   learn_live(b);
 }
 
-/* Chooses a period in which all shards together count fewer keys than there is room for. */
+/* Chooses how many keys a shard counts before the next check.  Until then, all shards together
+ * count fewer keys than there is room for. */
 int tamis__bloom_watch(struct bloom *b)
 {
   uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);

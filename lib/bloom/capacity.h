@@ -7,9 +7,9 @@
 
 #include "bloom/bloom.h"
 
-/* To find out whether a layer is near its capacity, an add sums the counters, which is slow.  So
- * until a layer is NEAR, an add checks only at every 64th key that its shard counts, or even more
- * rarely if there is much room (tamis__bloom_watch()). */
+/* A check whether a layer is near its capacity sums the counters, which is slow.  So until the
+ * layer is NEAR, an add checks only at every 64th key that its shard counts, or even more rarely if
+ * there is much room (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
 /* Estimates the number of keys from the bits, and returns it minus `counted`, or 0 if the
@@ -17,8 +17,8 @@ enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32)
  * too large after a power failure: the result is then negative. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* Returns the `most_keys` of a fixed filter with `bits` set bits and `counted` counted keys.  Bits
- * of no counted key (after a save beside adds, or in an intersection) lower this limit. */
+/* Returns the limit `most_keys` of a fixed filter with `bits` set bits and `counted` counted keys.
+ * Bits of no counted key lower the limit: after a save beside adds, or in an intersection. */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 static inline uint64_t counted_keys(const struct bloom *b)
@@ -28,7 +28,7 @@ static inline uint64_t counted_keys(const struct bloom *b)
 }
 
 /* Returns how many more keys the layer may count.  Keys that unions brought take room.  Hidden keys
- * take none: plans of growable filters (geometry.c) and limits of fixed ones allow for them. */
+ * take none: plans (geometry.c) and the limits of fixed filters allow for them. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -51,7 +51,7 @@ static inline bool is_far(const struct bloom *b)
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* From then on, no process adds a key to the filter.
+/* Ends a live filter: no process adds a key to it from then on.
  * ORDER live.end (seq_cst)
  *   pairs with     live.state, whose comment says why
  *   checked by     mutants/live_end_not_published */
@@ -98,9 +98,8 @@ static inline bool is_full(const struct bloom *b)
   return b->live ? has_ended(b) : atomic_load_explicit(&b->fullness, memory_order_relaxed) >= FULL;
 }
 
-/* Raises the fullness of a live filter's layer to what the filter's state says.  Refused and late
- * calls (layers.c) count no key, and so check no counters.  Without this function they would set
- * bits in a closed layer. */
+/* Raises the fullness of a live filter's layer to what the filter's state says.  Needed by refused
+ * and late calls (layers.c), which count no key, and so do not notice a closed layer. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -113,8 +112,8 @@ static inline void learn_live(struct bloom *b)
     ;
 }
 
-/* Returns true if the layer has no room.  This makes no refusal final: see layers.c and
- * word_layout.h.  The relaxed load has no partner, as the fullness publishes no other data: a
+/* Returns true if the layer has no room.  The result makes no refusal final: see layers.c and
+ * word_layout.h.  The relaxed load has no partner, because the fullness publishes no other data: a
  * thread that reads an outdated OPEN only lets a few more keys in. */
 static inline bool refuses(struct bloom *b)
 {
@@ -128,15 +127,15 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Returns no TAMIS_EFULL to the caller: each add would take one instruction more. */
+/* Counts a refused add.  To return TAMIS_EFULL, too, would cost each add an instruction. */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
-/* Does the work of count_key() for a filter whose shards no thread owns. */
+/* Does the work of count_key() for a thread that owns no shard of the filter. */
 int tamis__bloom_count_shared(struct bloom *b);
 
-/* Counts a key of a live filter.  `unwatched`, the complement of a mask, is in the file, so all
- * processes check equally often: a call checks if the shard's new number of keys has no bit of the
- * mask.  Relaxed: see is_watched(). */
+/* Counts a key of a live filter.  All processes check equally often, as the file has `unwatched`,
+ * the complement of a mask: a call checks if the shard's new number of keys has no bit of the mask.
+ * Relaxed: see is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);
@@ -150,7 +149,7 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Returns TAMIS_OK, so that an add ends with this call, and pushes no registers. */
+/* Counts a key.  Returns TAMIS_OK, so that an add can end with this call. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

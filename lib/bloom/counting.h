@@ -14,12 +14,11 @@
  *
  * An add of a key x puts one *unit* of x into each counter of x, and a remove takes one out.  One
  * compare-and-swap changes all counters of x in a word.  So at every instant a counter is stuck, or
- * equals the number of units in it.
+ * equals its units.
  *
  * An add begins with the first word of x (in the order of its probes), and a remove with the last.
  * So no word has more units of x than a word before it.  The last word has one unit of x in each
- * counter for each copy of x in the filter.  An add or a remove takes effect when it changes the
- * last word.
+ * counter for each copy of x in the filter.  Both take effect when they change the last word.
  *
  * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant the
  *     counter's word has no unit of x.  So the last word has none either: x is absent.  Calls for
@@ -38,8 +37,8 @@
  *
  * [C] All or nothing.  Under the stripe, a remove reads all counters of its key.  If a counter is
  *     0, the key is absent (see [A]), and the remove changes nothing.  Otherwise no counter falls
- *     before the remove lowers it, even if the key was never added.  So no counter goes below 0,
- *     and no remove has to stop half-way.
+ *     before the remove lowers it, even if the key was never added.  So no counter falls below 0,
+ *     and no remove stops half-way.
  *
  * [B] One winner.  A unique add that misses its key takes the stripe, and searches again.  So
  *     unique adds of a key take turns, and during each turn no counter of the key falls.  But plain
@@ -51,8 +50,7 @@
  *       C  replaces the gap by its raised value, if it still has the value that L read
  *
  *     1. If neither L nor O finds a 0, the key was present, or a false positive, when L read the
- *        gap.  The call takes its units out, from the last word to the first, and returns
- *        TAMIS_PRESENT.
+ *        gap.  The call takes its units out, last word first, and returns TAMIS_PRESENT.
  *     2. Otherwise C decides.  No word falls, so C succeeds only if no call has changed the gap
  *        since L.  Then no copy has been added (one exception follows).  So the call takes effect
  *        with C, and has won.  It then raises the words after the gap, in which it had found no 0.
@@ -62,8 +60,6 @@
  *     them.  Then an add of the key changes nothing there, and C succeeds even if copies were
  *     added.  So the call takes effect earlier, when O reads the 0: at that instant the filter had
  *     no copy, and from then on the key is found.
- *
- *     (While the call runs, its units may make its key a false positive, as with any add.)
  *
  * A count returns the least of a key's counters.  When a counter is read, the key has at most that
  * many copies.  If no other key shares a counter with this key, the result is exact at some
@@ -129,7 +125,7 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 /* ---- the counters of a key ---- */
 
 struct key_counters {
-  word *words;                             /* the filter's words */
+  word *words;
   unsigned n;                              /* the number of the key's words */
   struct bloom_probe at[BLOOM_MAX_PROBES]; /* `mask`: the lowest bit of each of the counters */
 };
@@ -159,7 +155,7 @@ FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first
   return bloom_stripe(b, first / LINE_WORDS);
 }
 
-/* To lower counters, the caller must hold the line's stripe, and the counters must be above 0. */
+/* Raises or lowers the counters `own`.  To lower them, the caller must hold the line's stripe. */
 FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
 {
   uint64_t old, now = word_load(w);
@@ -250,8 +246,8 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
   return TAMIS_OK;
 }
 
-/* Returns the last word in which a counter of the key is 0, or -1.  The callers of all functions
- * whose names end with _locked must hold the stripe of the line. */
+/* Returns the last word in which a counter of the key is 0, or -1.  Callers of functions whose
+ * names end with _locked must hold the stripe of the line. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -345,7 +341,7 @@ static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key o
 
 struct counting_census {
   uint64_t sum;
-  bool stuck; /* true if any counter is stuck */
+  bool stuck;
 };
 
 static inline void counting_census_add(struct counting_census *census, uint64_t counters)

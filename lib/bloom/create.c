@@ -12,15 +12,14 @@
 /* ---- sizes of the parts of a filter ---- */
 
 enum {
-  /* The most bytes of a small filter's words.  A small filter has one block for words and struct,
-   * and one shard of counters. */
+  /* The most bytes of a small filter's words.  The filter has one block, and one shard of
+   * counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The limit if the option `stripes` is 1: the program's threads take turns, so one shard will
-   * do. */
+  /* The limit with the option `stripes` = 1: threads take turns, so one shard is enough. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
-/* A large filter has two blocks, as only words need huge pages. */
+/* The sizes of a filter's parts.  Only the words of a large filter are in a block of their own. */
 struct sizes {
   unsigned shards;      /* the number of shards; 0: the counters are in the struct */
   unsigned stripes;     /* the number of stripes that follow the struct */
@@ -53,9 +52,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Returns true if the plan needs a member that medium filters have and short ones lack.  (With
- * counters, the filter becomes long.)  A max_bytes that has no room for this member needs none:
- * then no second layer fits, and the bit `bounded` is enough. */
+/* Returns true if the plan needs a member that medium filters have and short ones lack.  (A filter
+ * with counters becomes long.)  A max_bytes without room for this member needs none: no second
+ * layer fits, and the bit `bounded` is enough. */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -98,7 +97,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* A small filter has one stripe: a thousand filters with all stripes would take 8 MiB for locks. */
+/* Returns 1 for a small filter: the usual stripes of a thousand filters would take 8 MiB. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -170,15 +169,15 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
 
 /* ---- blocks of memory ---- */
 
-/* The words of a large filter are in another block. */
+/* Allocates the block of a filter, without the words if the filter is large. */
 static void *allocate_block(const tamis_allocator *from, const struct sizes *s)
 {
   return s->shards ? tamis__memory_allocate(from, s->all_bytes)
                    : tamis__memory_allocate_dense(from, s->all_bytes);
 }
 
-/* Allocates the block of a filter whose words are in a block that ends at `end`.  A struct at `end`
- * would look like one with its words before it (sizes_of). */
+/* Allocates the block of a filter whose words are in a block that ends at `end`.  The struct must
+ * not begin at `end`: sizes_of() would take the words for a part of its block. */
 static void *allocate_block_apart(const tamis_allocator *from, const struct sizes *s,
                                   const char *end)
 {
@@ -238,7 +237,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     lock_init(&bloom_stripe(b, i)->lock);
 }
 
-/* If the option cleared_from is too large, the library clears all blocks. */
+/* Returns cleared_from or, if it is too large, 0: the library then clears all blocks. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the search of one key in many Bloom filters of one seed: in the layers of one filter, or
- * in filters that belong together.
+ * Layer 2: the search of one key in several Bloom filters of one seed, or in layers of a filter.
  *
  *   hash ──► struct common: offsets from the first word, masks     (once for the key)
  *               │
@@ -9,10 +8,9 @@
  *               ├─► filter or layer 2: first word ──► words        (no filter waits for another)
  *               └─► ...
  *
- * The lines of all filters are prefetched before the first one is read.  The answers do not depend
- * on the prefetch: the look-up in each filter first reads the filter's operations and then its
- * words, like any look-up.  So if a filter has grown since the prefetch, the look-up searches all
- * its layers.
+ * The lines of all filters are prefetched before the first line is read.  The answers do not depend
+ * on the prefetch: like any look-up, that in each filter first reads the filter's operations and
+ * then its words.  So if a filter has grown since the prefetch, all its layers are searched.
  */
 #ifndef TAMIS_LIB_BLOOM_EACH_H
 #define TAMIS_LIB_BLOOM_EACH_H
@@ -23,9 +21,8 @@
 #include "bloom/bloom.h"
 
 /* The offsets and masks of a key, for all filters that have one seed, one shape and one section.  A
- * layer with fewer probes uses only the first of them.  The struct saves a third of the
- * instructions in each layer but the first, so the processor loads memory for the next look-up
- * earlier. */
+ * layer with fewer probes uses only the first offsets and masks.  The struct saves a third of the
+ * instructions in each layer but the first. */
 struct common {
   uint64_t mixed;
   uint64_t offset[BLOOM_MAX_PROBES]; /* each word's index xor the first word's index */
@@ -56,8 +53,8 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* What a look-up computes once for all filters that have this seed and this `contains`.  (The
- * `contains` of a filter that has grown, or that other processes may grow, differs.) */
+/* What a look-up computes once for all filters that have this seed and this `contains`, which a
+ * filter that has grown, or that other processes may grow, does not have. */
 struct bloom_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash); /* the look-up function of the shape */
   uint64_t seed;

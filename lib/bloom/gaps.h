@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the bits of a key that a Bloom filter lacks.  operations.c explains why the call that
- * fills a key's last gap wins.
+ * Layer 2: the bits of a key that a Bloom filter lacks.  operations.c explains which call wins.
  */
 #ifndef TAMIS_BLOOM_GAPS_H
 #define TAMIS_BLOOM_GAPS_H
@@ -12,8 +11,7 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* What all calls need of a key.  (An add also keeps the unmixed hash for layers.c, which mixes it
- * again: to keep the mixed hash would take one more register.) */
+/* What all calls need of a key.  (An add also keeps the unmixed hash, for layers.c.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
   uint64_t first; /* the index of the first probe's word in the first section */
@@ -61,7 +59,7 @@ _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLAS
 
 /* Finds the widest gap: the probe that lacks the most bits, or the last of several such probes.
  * any[i] is not 0 if a probe lacks more than i bits; last[i] is the last such probe.  To save time,
- * with one section a probe that lacks three bits counts like one that lacks two. */
+ * if there is one section, a probe that lacks three bits counts like one that lacks two. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -72,8 +70,8 @@ FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
   return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
 }
 
-/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without it,
- * the OR in the last gap would wait until all words have been read. */
+/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without the
+ * branch, the OR in the last gap would wait until all words have been read. */
 FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
                              struct bloom_shape shape)
 {
@@ -120,8 +118,8 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
 }
 
 /* Returns the probe of the last gap.  If the number of probes is constant, a loop keeps at[] in
- * registers.  The loop compares by `<=`: clang would turn `==` into the access at[gaps->last],
- * which needs at[] in memory. */
+ * registers.  The loop compares by `<=`, because clang would turn `==` into an access to at[] in
+ * memory. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (!__builtin_constant_p(shape.sections))
@@ -136,7 +134,7 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
 enum filled {
   WON,       /* this call has set a bit in its last gap */
   LOST,      /* the key is complete, but other calls have filled this call's last gap */
-  LOOK_AGAIN /* gaps are left, but other calls have filled the last one: find the gaps again */
+  LOOK_AGAIN /* other calls have filled the last gap, but not all: find the gaps again */
 };
 
 /* Fills all gaps but the last.  Does not write complete words, so cores go on sharing their cache

@@ -10,13 +10,12 @@
 
 #define LN2 0.69314718055994530942
 
-/* Each user's filter must keep the promise, not only the average.  So of a thousand filters, at
- * most one may exceed 1.1 times the promised rate. */
+/* Of a thousand filters, at most one may exceed the promised rate times this factor. */
 static const double tolerance = 1.1;
 
-/* One filter of a thousand has a rate above the result times the expected rate.  The formula was
- * fitted to simulations (docs/internals/bloom.md).  In small filters a few full lines decide the
- * rate, so the tail is longer than a normal distribution's. */
+/* Returns a factor: one filter of a thousand has a rate above this factor times the expected rate.
+ * The formula was fitted to simulations.  In small filters a few full lines decide the rate, so the
+ * tail is longer than a normal distribution's. */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
@@ -43,7 +42,7 @@ enum {
   SPREADS = 4
 };
 
-/* The relative deviation is proportional to this power of the rate. */
+/* The relative deviation of the rate is proportional to this power of the rate. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
@@ -90,8 +89,7 @@ static void subset_weights(const double distinct[], unsigned t, double weight[])
   }
 }
 
-/* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like an odometer.
- * Returns false after the last counts. */
+/* Goes to the next counts a[], each from 0 to bits_per_probe.  Returns false after the last. */
 static bool next_counts(struct bloom_shape shape, unsigned a[])
 {
   for (unsigned wheel = 0; wheel < shape.probes; wheel++) {
@@ -102,7 +100,7 @@ static bool next_counts(struct bloom_shape shape, unsigned a[])
   return false;
 }
 
-/* The xor of a key's first word and the word of probe `i`. */
+/* Returns the xor of a key's first word and the word of probe `i`. */
 static unsigned word_offset(unsigned spread, unsigned i)
 {
   unsigned offset = 0;
@@ -210,7 +208,7 @@ static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
   for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
-    /* The probability that the bit that replaces the mark is already a bit of the key. */
+    /* the probability that the bit in the mark's place is already a bit of the key */
     double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS;
     size[u] -= lost;
     size[u - 1] += lost;
@@ -230,8 +228,7 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
                                 choose(positions - a, b - common) / choose(positions, b);
 }
 
-/* The expected rate is that of the blocked layout with one word in place of a line, so each term
- * belongs to a single word.
+/* The expected rate is that of the blocked layout with one word in place of a line.
  *
  * The deviation is exact, too, except for terms that vanish as the number of words grows.  First,
  * the number of keys in a word is taken to be a Poisson number: the second moment of a word's rate
@@ -271,7 +268,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
 
 /* ---- all layouts ---- */
 
-/* The logarithm of the probability that one key leaves a bit 0. */
+/* Returns the logarithm of the probability that one key leaves a bit 0. */
 static double log_miss(const struct bloom_geometry *g)
 {
   if (bloom_shape_is_word(g->shape))
@@ -325,7 +322,7 @@ void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out)
 struct plan {
   struct bloom_geometry geometry;
   const struct shape_range *range;
-  struct terms terms; /* the terms of the range's shape */
+  struct terms terms;
 };
 
 double bloom_geometry_layout_begins(tamis_layout layout)
@@ -357,8 +354,8 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-/* All sections have the same numbers of keys and bits, and a key's hashes in them are independent.
- * So the rate is a product of independent rates, whose relative variances add up. */
+/* Each section has the same numbers of keys and bits, and a key's hashes in the sections are
+ * independent.  So the rate is a product of independent rates, whose relative variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;
@@ -436,7 +433,7 @@ static double fewest_lines(struct plan *plan)
   return high;
 }
 
-/* A rate below the lowest range gets the shape of that range. */
+/* Chooses the shape for a rate.  A rate below the lowest range gets the shape of that range. */
 static void choose_shape(struct plan *plan)
 {
   struct bloom_shape *shape = &plan->geometry.shape;

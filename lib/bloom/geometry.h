@@ -31,12 +31,11 @@ enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 /* Two bits in each of 32 sections give the rate 2^-64.  64-bit hashes allow no lower rate. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
-/* Two layouts that the API does not name: TAMIS_LAYOUT_WORD of a fixed filter,
- * TAMIS_COUNTING_BLOOM. */
+/* Layouts that the API does not name: of fixed word filters, and of counting Bloom filters. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 
-/* The number of bits of a word that keys use in the marked layout: all but the mark. */
+/* The number of bits in a word that belong to keys in the marked layout: all but the mark. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
 
@@ -45,18 +44,17 @@ struct bloom_shape {
   tamis_layout layout;
   unsigned probes; /* the number of a key's probes in each section */
   unsigned bits_per_probe;
-  unsigned sections; /* 1 in all layouts except the blocked and the classic one */
+  unsigned sections; /* above 1 only in the blocked and the classic layout */
 };
 
 /* SHAPE(probes, bits_per_probe) for all shapes of the blocked layout with one section. */
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shape of each of several sections: in the blocked layout, then in the classic layout. */
+/* If there are several sections, the shape of each: in the blocked layout, and in the classic. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
-/* All shapes of the counting layout. */
 #define BLOOM_COUNTING_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(2, 2) SHAPE(3, 2) SHAPE(4, 2) SHAPE(5, 2)
 
@@ -65,7 +63,7 @@ enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
 struct bloom_geometry {
   struct bloom_shape shape;
-  uint64_t capacity;  /* in keys */
+  uint64_t capacity;
   double fpp;         /* the promised rate */
   uint64_t words;     /* the number of words in all lines, a multiple of LINE_WORDS */
   uint64_t most_keys; /* the limit of a fixed filter: bloom_geometry_most_keys() */
@@ -78,8 +76,7 @@ struct bloom_geometry {
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* Layer i = 1, 2, ... of a growable filter (layers.c) may take the share 6 / (pi i)^2 of the
- * filter's rate.  All shares add up to 1. */
+/* Layer i of a growable filter may take 6 / (pi i)^2 of its rate.  All these shares add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
 /* Plans layer `layer` of a filter that keeps `fpp`.  The layer counts `capacity` keys within its
@@ -91,7 +88,7 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
                               struct bloom_geometry *out);
 
 /* Above this rate, a filter's first layer is planned for its share, and below it for the whole
- * rate, which takes fewer bytes.  (Without hidden keys, the rate is up to a millionth too low.) */
+ * rate, which takes fewer bytes. */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
@@ -110,7 +107,7 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 /* The inverse of bloom_geometry_bits_set(): returns how many distinct keys set `bits_set` bits. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
-/* Computes the figures that follow from out->bits_set. */
+/* Computes the figures in *out that follow from out->bits_set. */
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
 /* A position of a word has one bit or, in the counting layout, a counter of four bits. */
@@ -207,14 +204,13 @@ struct bloom_probes {
 struct bloom_probe {
   uint64_t word;     /* the index in the bit array */
   unsigned rotation; /* the bits by which the pattern is rotated to the left */
-  uint64_t mask;     /* the rotated pattern */
+  uint64_t mask;
 };
 
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
-/* For the words of a key: index[i + 1] = index[i] ^ (spread + bloom_steps[i]).  With these constants
- * the words differ for every spread, and simulations gave low false-positive rates for all shapes
- * (docs/internals/bloom.md). */
+/* For the words of a key: index[i + 1] = index[i] ^ (spread + bloom_steps[i]).  With these
+ * constants the words differ for every spread, and all shapes had low rates in simulations. */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)
@@ -253,8 +249,7 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
 }
 
 /* Bit 0 of the result is 1 if `bits` has all bits of the pattern; the other bits are meaningless.
- * (Processors take the count of a 32-bit shift modulo 32, so this is faster than to make the
- * pattern.) */
+ * (This is faster than to make the pattern.) */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;

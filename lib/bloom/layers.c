@@ -11,8 +11,7 @@
  *
  * Each layer is a Bloom filter with the seed of the first layer.  New keys go to the newest layer.
  * When this layer has counted the keys that it was planned for, the filter opens another layer,
- * which has room for as many keys as all layers before it.  Look-ups search all layers.  Layers are
- * freed only with the filter.
+ * which has room for as many keys as all layers before it.  Look-ups search all layers.
  *
  * [E] The rate.  An absent key is found with at most the sum of the layers' rates.  Layer i is
  *     planned for 6 / (pi i)^2 of fpp, and these parts add up to 1.  A layer is planned for all
@@ -20,7 +19,6 @@
  *     (keys_offered() in geometry.c).  Each thread may add a few keys too many at the end of a
  *     layer (docs/internals/bloom.md).  For these keys, the parts of later layers are a reserve:
  *     more than 0.6 / (i + 1) of fpp after i layers.
- *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), where the rates of layers fall by a constant factor
  *
@@ -75,16 +73,15 @@
  *     can be opened depends only on values that never change: the sizes of the layers before it,
  *     the rate, max_bytes and the number of processors.  (If a process changes its CPU affinity
  *     just when a filter reaches its max_bytes, one unique add may win and another be refused.)  A
- *     fixed filter has no second layer.  When the newest layer is full and no layer can follow, it
- *     becomes LAST and stays LAST.
+ *     fixed filter has no second layer.  When the newest layer is full and none can follow, it
+ *     becomes LAST for good.
  *
  *     Suppose that a unique add R of a key is about to be refused, while another one, W, has found
  *     room earlier and completes the key in the newest layer.  R reads or writes LAST, and then
  *     searches the key once more.  W reads LAST after its last OR.  In the single order of all
  *     sequentially consistent accesses, there are two cases.  If W's OR comes before R's search, R
  *     finds the key and returns TAMIS_PRESENT.  Otherwise W reads LAST, and is refused as well.
- *     (While there is one layer, W reads only `newest`.  So before its search, R sets `newest` to
- *     the first layer itself.)
+ *     (If there is one layer, W reads only `newest`, so R first sets `newest` to the first layer.)
  *
  *     The bits of a refused W stay, as other keys may share them: W's key has become a false
  *     positive.  So do the bits of an add that fills some gaps, loses the last gap to other calls,
@@ -130,9 +127,9 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
-/* Each layer has room for at most twice as many keys as the layer before it.  With four times as
- * many, look-ups in a filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but
- * the filter would take 40 bits per key on average instead of 30. */
+/* Each layer has room for at most twice as many keys as the layer before it.  With room for four
+ * times as many, look-ups in a filter that has grown a thousandfold would be 1.6 times as fast, but
+ * the filter would take 40 bits per key instead of 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -182,7 +179,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   if (!max_bytes)
     return TAMIS_OK;
   uint64_t used = bytes_of_layers(full), bytes = tamis__bloom_bytes_for(plan);
-  /* A second opener may hold another copy of this layer, or of a smaller, earlier one. */
+  /* another opener may hold a copy of this layer, or of a smaller, earlier one */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
@@ -235,7 +232,7 @@ void tamis__layers_append(struct bloom *first, struct bloom *layer)
   (void) append(first, layer->older, layer);
 }
 
-/* Creates the planned layer and the layers after it, up to layer `number`; on an error, none. */
+/* Creates the planned layer and later ones, up to layer `number`; after an error, none. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
                          struct bloom *full, struct bloom **newest)
 {
@@ -258,7 +255,7 @@ static int create_layers(const struct bloom *first, const struct bloom_plan *pla
   return result;
 }
 
-/* begin_opening() must have admitted the thread. */
+/* Creates and appends layers.  begin_opening() must have admitted the thread. */
 static int append_layers(struct bloom *first, struct bloom *full, const struct bloom_plan *plan,
                          unsigned number)
 {
@@ -325,7 +322,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* plan_layer() admits two openers if each creates one layer */
+  if (number > full->number + 1U) /* plan_layer() admits two openers, which create one layer each */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -340,7 +337,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 
 /* ---- single keys ---- */
 
-/* One call of `find` searches neighbouring rows that are alike. */
+/* Searches n rows.  One call of `find` searches neighbouring rows that are alike. */
 static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
   for (unsigned alike; n; rows += alike, n -= alike) {
@@ -385,8 +382,8 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed`: NULL, or the newest layer in which a unique add has set a bit in its last gap
- * ([B]). */
+/* `completed`: the newest layer in which this unique add has set a bit in its last gap; NULL:
+ * none. */
 FORCE_INLINE int add(struct bloom *first, uint64_t mixed, bool unique,
                      const struct bloom *completed)
 {
@@ -458,8 +455,7 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 /* The most layers that are prefetched.  A filter with more layers has grown from very few keys. */
 enum { LAYERS_AHEAD = 16 };
 
-/* Prefetches a key's first word in `newest` and the layers before it.  The first layer has no
- * rows. */
+/* Prefetches a key's first word in `newest` and the layers before it. */
 static void prefetch_rows(const struct bloom *newest, uint64_t mixed)
 {
   if (newest->number == 1)
@@ -478,9 +474,9 @@ static void layered_prefetch(const tamis_filter *f, uint64_t hash)
     prefetch_rows(newest, mixed_hash(first, hash));
 }
 
-/* Looks up n keys, at most FILTER_GROUP; returns how many were found.  Searches the layers, newest
- * first, for all missing keys, until two layers together have found fewer than an eighth of them.
- * Then looks up key by key, which is faster for absent keys. */
+/* Looks up n keys, at most FILTER_GROUP, and returns how many it finds.  Searches layer after
+ * layer, from the newest, for all missing keys, until two layers together have found fewer than an
+ * eighth of them.  Then looks up key by key, which is faster for absent keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);

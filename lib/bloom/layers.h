@@ -7,7 +7,7 @@
 
 #include "bloom/bloom.h"
 
-/* For filters that have several layers, or may need them. */
+/* The operations of filters that have several layers, or may need them. */
 bool tamis__layered_contains(const tamis_filter *f, uint64_t hash);
 size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                     bool *found);
@@ -23,7 +23,7 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash);
  *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, now or later; TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 
-/* Plans the layer after layer `number`, whose geometry is `before`.  TAMIS_EUNSUPPORTED: none can
+/* Plans the layer after layer `number`, with geometry `before`.  TAMIS_EUNSUPPORTED: none can
  * follow. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
@@ -33,7 +33,7 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
 bool tamis__layers_will_fit(struct bloom *const *layers, unsigned have, struct bloom *const *others,
                             unsigned n);
 
-/* No other thread may have the filter yet. */
+/* Appends a layer to a filter that no other thread has yet. */
 void tamis__layers_append(struct bloom *first, struct bloom *layer);
 
 #endif

@@ -9,8 +9,7 @@
  *               the checked header when the process opens the file
  *
  * An atomic access is atomic for all processes that map the memory.  So to a call, a change by
- * another process is like a change by another thread, and [A] to [D] of operations.c and layers.c
- * hold, with these additions.
+ * another process is like a change by another thread: [A] to [D] of operations.c and layers.c hold.
  *
  * [A] and [B] rest on the words and on the number of layers.  Both are in the file: the number is a
  *     part of the *state* (bloom_live_state()).  A live filter reads the state wherever a private

@@ -15,11 +15,11 @@
  * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
- *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
- *     in its last gap.
+ *     the *gaps*.  Then it fills them one by one.  A unique add wins if it sets a bit in its last
+ *     gap.
  *
- *     At most one add of a key sets a bit in its last gap.  Suppose that the adds P and Q both do:
- *     P in the word l, Q in the word m.
+ *     At most one add of a key sets a bit in its last gap.  Suppose that P does in word l, and Q in
+ *     word m.
  *     1. If l = m, the first OR on this word leaves no bit to the second: a contradiction.
  *     2. Otherwise P, when it fills l, has found m complete or has completed m.  So P's OR on l
  *        comes after Q's OR on m, which set a bit there.
@@ -36,8 +36,7 @@
  *
  *     - An add fills last the *widest* gap, in which most bits are missing.  If a key that another
  *       thread adds meanwhile has bits in this word, they fill a gap of one bit with a probability
- *       of about 1 / 30, of two bits with 1 / 1,000, and of three bits with 1 / 40,000
- *       (docs/internals/correctness.md).
+ *       of about 1 / 30, of two bits with 1 / 1,000, and of three bits with 1 / 40,000.
  *     - Before an add fills any gap but the last, it reads the word of the last gap again.  If that
  *       word is complete by now, the add finds all gaps again.  (The bits that it has set belong to
  *       its key.)  So other keys can take the win only during the last two ORs.
@@ -55,14 +54,13 @@
  *     While a unique add runs, another layer may open, or the filter may become full.  So an add
  *     that has set a bit in its last gap checks whether the filter has changed: see layers.c.
  *
- * [C] All or nothing.  An add to a full filter is refused before it changes a bit.  [C] in layers.c
- *     has the only exceptions.
+ * [C] All or nothing.  An add to a full filter is refused before it sets a bit, but see [C] in
+ *     layers.c.
  *
  * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
  * Keys are counted without a lock: only the add that sets a bit in its last gap counts the key.  A
- * key that no add has counted is treated like a hidden key, which was a false positive before its
- * add.
+ * key that no add has counted is treated like a hidden key.
  */
 #include "bloom/bloom.h"
 
@@ -79,7 +77,7 @@
 
 /* ---- look-up ---- */
 
-/* Reads all words of the line.  Half of the branches after each word would be mispredicted. */
+/* Reads all words of a section: half of the branches after each word would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
 {
@@ -94,7 +92,7 @@ FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *b
   return bloom_pattern_matches(in, begin->hash, shape) & 1;
 }
 
-/* Each section costs a cache miss, so a look-up ends at the first one that lacks the key. */
+/* Each section costs a cache miss, so a look-up ends at the first section that lacks the key. */
 FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom_key key,
                             struct bloom_shape shape)
 {
@@ -165,14 +163,13 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* Calls counting_add_missing() with a constant shape. */
+/* A function that calls counting_add_missing() with a constant shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add also returns whether it was first.
  *
- * There is no prefetch for writing.  It would make two threads 9 % faster at adds of new keys, but
- * 2.9 times slower at adds of present keys, as cores could not share lines.  Batches predict which
- * adds they contain: prepare_for_adds(). */
+ * There is no prefetch for writing.  It would make adds of new keys by two threads 9 % faster, but
+ * adds of present keys 2.9 times slower, as cores could not share lines. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
@@ -269,8 +266,7 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
   return hits;
 }
 
-/* One loop prepares a group of look-ups, and another finishes the group: a single loop would need
- * too many registers. */
+/* One loop prepares a group, and another looks it up: one loop would need too many registers. */
 enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
@@ -296,9 +292,9 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
   return hits;
 }
 
-/* A plain add to a filter with counters always writes, any other add only if its key is absent.  So
- * for the others, lines are fetched for writing if any of the first two keys of the thread's last
- * batch of LARGE or more keys was absent. */
+/* A plain add to a filter with counters always writes.  Any other add writes only if its key is
+ * absent, so lines are fetched for writing if one of the first two keys in the thread's last batch
+ * of at least LARGE keys was absent. */
 FORCE_INLINE void prepare_for_adds(const struct bloom *b, const uint64_t *hashes, size_t n,
                                    struct bloom_key *keys, bool unique, struct bloom_shape shape)
 {
@@ -335,8 +331,8 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * SHAPE() makes functions for one constant shape, such as blocked_2x3_contains, so that the
  * compiler makes straight-line code.  The compiler omits functions that are in no table.
  *
- * A number of a constant shape may be 0: it is then read from the filter or from a layer's row.
- * `sections` is 0 for more than two sections.  In a compact build all numbers are 0. */
+ * If a number of a constant shape is 0, it is read from the filter or from a layer's row:
+ * `sections` if there are more than two, and in a compact build all numbers. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {
@@ -371,8 +367,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-/* Batches with vector instructions.  Vectors take some time to prepare, so fewer than VECTOR_LANES
- * keys are looked up one by one. */
+/* Batches with vector instructions.  Fewer than VECTOR_LANES keys are looked up one by one. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
@@ -386,8 +381,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* Defines the functions of one shape.  NEVER_INLINE keeps long, rare code in functions of its own:
- * else a unique add of a present key, or a batch by vectors, would push registers at its entry. */
+/* Defines the functions of one shape.  NEVER_INLINE keeps long, rare code apart: otherwise a unique
+ * add of a present key, or a batch by vectors, would push registers at its entry. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \

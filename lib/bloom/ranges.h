@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the shape for each range of rates of a Bloom filter, and how the patterns of two keys
- * overlap.
+ * Layer 0: shapes of Bloom filters for ranges of rates, and how the patterns of two keys overlap.
  */
 #ifndef TAMIS_LIB_BLOOM_RANGES_H
 #define TAMIS_LIB_BLOOM_RANGES_H
@@ -10,7 +9,7 @@
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* see blocked_ranges; 0 for word layouts: geometry.c computes theirs */
+  double line_deviation; /* see blocked_ranges; 0: geometry.c computes it (word layouts) */
   double tries_next;     /* below this rate, plan_any() also tries the shape of the next range */
 };
 
@@ -43,9 +42,9 @@ static const struct shape_range word_ranges[] = {
 };
 
 /* A part of all pairs of patterns, of an added key and of an absent key.  `probability` is the
- * fraction of pairs that are in this part.  Choose `a` bits of the absent key: hits[a] is the mean,
- * over all choices, of the number of rotations (of 64, or 16 with counters) in which the added key
- * sets at least one of these bits. */
+ * fraction of pairs in this part.  In how many of 64 rotations (of 16 with counters) does the added
+ * key set one of `a` given bits of the absent key?  hits[a] is the mean over all choices of `a`
+ * bits. */
 struct overlap {
   double probability;
   double hits[4];

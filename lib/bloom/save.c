@@ -6,8 +6,7 @@
  *
  * [I] Snapshots beside adds.  The save reads the words one by one, with the load that look-ups use.
  *     Bits only change from 0 to 1.  So if the add of a key returned before the save began, all
- *     bits of the key are in the snapshot.  A key that no call has added is at most a false
- *     positive there.
+ *     bits of the key are in the snapshot.  Any other key is at most a false positive there.
  *
  *     The save reads the count of keys before the words.  An add sets a key's bits before it counts
  *     the key.  So if the count includes the key, the save reads these bits (ORDER counter.sum).
@@ -130,7 +129,7 @@ static uint64_t bits_in_use(const struct bloom *b, uint64_t *marks)
   return bits;
 }
 
-/* The caller must read the sums of a layer before it reads the layer's words. */
+/* Returns the sums of a layer.  The caller must call this before it reads the layer's words. */
 static struct bloom_sums sums_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
@@ -181,8 +180,7 @@ struct content {
   bool full;
 };
 
-/* Counts the bits or counters in the words, which no other thread has yet.  Returns false if the
- * saved numbers do not fit the words. */
+/* Counts the bits or counters in the words.  Returns false if the saved numbers do not fit them. */
 static bool check_words(struct content *c, bool read)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -288,7 +286,7 @@ static int load_end(struct loading *l)
 
 /* ---- live filters, whose counts are in tallies ---- */
 
-/* Sums above `most` become `most`. */
+/* Returns the sums in a tally, or `most` instead of larger ones. */
 static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t most)
 {
   const struct counters counters = {(struct counter_shard *) tally->shards, CORE_SHARDS - 1};
@@ -297,7 +295,7 @@ static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t
   return (struct bloom_sums){keys < most ? keys : most, united < most ? united : most};
 }
 
-/* Adds to the counters instead of setting them, as other processes may count meanwhile. */
+/* Adds to the counters, and does not set them: other processes may count meanwhile. */
 void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -306,7 +304,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const uint64_t bits = bits_in_use(b, &marks);
   const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
-  if (missing < 0) /* adding a negative amount subtracts, as unsigned sums wrap */
+  if (missing < 0) /* unsigned sums wrap, so this subtracts */
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);
@@ -314,8 +312,8 @@ void tamis__bloom_count_again(struct bloom *b)
     raise_fullness(b, FULL);
 }
 
-/* Sets the counts of a layer from its tally.  No checksum covers the tally, so the bits in the
- * layer's words, which are read even if they are mapped, correct the counts. */
+/* Sets the counts of a layer from its tally.  No checksum covers the tally, so the set bits of the
+ * layer, which are read even if they are mapped, correct the counts. */
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -328,15 +326,15 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 
-/* The part of a live filter's file that precedes its arrays. */
+/* The part of a live filter's file that precedes the layers' arrays. */
 struct live_head {
   struct bloom_geometry layers[BLOOM_MOST_LAYERS]; /* the caller sets the first one */
-  unsigned open;                                   /* the number of open layers */
+  unsigned open;
   const struct bloom_tally *tallies;
-  struct saved_memory memory; /* contains the tallies */
+  struct saved_memory memory;
 };
 
-/* The caller must release h->memory, whatever the result is. */
+/* Reads the head.  The caller must release h->memory, whatever the result is. */
 static int read_live_head(struct saved_reader *r, const struct saved_head *saved,
                           struct live_head *h)
 {
@@ -366,7 +364,7 @@ static int load_live(struct loading *l)
   return result;
 }
 
-/* The header of a live filter's file has no figures. */
+/* Computes the figures, which the header of a live filter's file lacks. */
 static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;
@@ -392,7 +390,7 @@ static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
   return result;
 }
 
-/* The bytes of all later layers, except their words.  `plan` is that of the first layer. */
+/* Returns the bytes of all later layers, except their words.  `plan` is that of the first layer. */
 static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloom_plan plan)
 {
   const tamis_layout layout = plan.geometry.shape.layout;
@@ -407,8 +405,8 @@ static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloo
   return bytes;
 }
 
-/* The header does not say how full each layer is.  So the estimated rate of several layers assumes
- * that each layer has used up its share of the promised rate. */
+/* If there are several layers, the estimated rate assumes that each has used up its share of the
+ * promised rate, as the header does not say how full each layer is. */
 int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;

@@ -47,7 +47,6 @@ static bool is_possible(struct bloom_shape shape)
   }
 }
 
-/* Returns false if no filter has such a shape. */
 static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* the limit in geometry.c */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the header of a saved Bloom filter, and the blocks of its later layers
- * (docs/reference/format.md).
+ * Layer 2: the header and the layer blocks of a saved Bloom filter (docs/reference/format.md).
  */
 #ifndef TAMIS_LIB_BLOOM_SAVED_HEAD_H
 #define TAMIS_LIB_BLOOM_SAVED_HEAD_H
 
 #include "bloom/bloom.h"
 
-/* The indices of numbers in the header's geometry, and in the trailer's totals. */
+/* Indices of the numbers in a header's geometry, and of those in a trailer's totals. */
 enum {
   LAYOUT,
   PROBES,
@@ -21,7 +20,7 @@ enum {
 };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
-/* A later layer's struct saved_block: its type, and indices in its `meanings` and its payload. */
+/* The block of a later layer: its type, the indices of its meanings, and those in its payload. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
@@ -37,7 +36,6 @@ void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
 
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
 
-/* Reads the block of layer `number`, which is not the first. */
 int tamis__bloom_read_layer(struct saved_reader *r, unsigned number, struct bloom_geometry *g,
                             struct bloom_sums *counted);
 

@@ -17,13 +17,13 @@
 
 struct file_plan {
   struct bloom_plan first;
-  unsigned n; /* the number of layers */
+  unsigned n;
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];
   uint64_t tallies_at; /* the offset in the file at which the tallies begin, in bytes */
   uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS]; /* offsets of each layer's words */
 };
 
-/* Returns the size of the file.  (No plan gives a size that exceeds 64 bits.) */
+/* Sets the offsets of all parts, and returns the file's size, which is always below 2^64. */
 static uint64_t lay_out(struct file_plan *p)
 {
   uint64_t at = SAVED_HEADER + (p->n - UINT64_C(1)) * BLOOM_LAYER_BLOCK_BYTES;
@@ -36,7 +36,7 @@ static uint64_t lay_out(struct file_plan *p)
   return p->ends[p->n - 1];
 }
 
-/* The caller must have checked all options except max_bytes. */
+/* Plans the file.  The caller must have checked all options except max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
 {
   *p = (struct file_plan){.n = 1};
@@ -119,7 +119,7 @@ static size_t live_contains_many(const tamis_filter *f, const uint64_t *hashes, 
   return live_has_grown(first) ? tamis__layered_contains_many(f, hashes, n, found) : hits;
 }
 
-/* Creates this process's struct of layer i, after those of the layers before it. */
+/* Creates this process's struct of layer i.  The structs of the layers before it must exist. */
 static struct bloom *create_layer(struct bloom_shared *shared, const struct file_plan *p,
                                   unsigned i, const struct tamis_filter *head)
 {

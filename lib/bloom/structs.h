@@ -15,9 +15,9 @@
 #include <stddef.h>
 
 /* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
- * keys that unions and intersections brought, as unite.c estimates them.  REFUSED counts refused
- * adds.  With counters, UNITED is the *rest* (counting_read() in counting.h), and KEYS counts
- * copies, unless the filter is fixed: then bloom_long.copies does. */
+ * keys that unions and intersections brought, as unite.c estimates them.  In a filter with
+ * counters, UNITED is the *rest* (counting_read()); KEYS or, if the filter is fixed,
+ * bloom_long.copies counts copies. */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means
@@ -31,16 +31,15 @@ struct bloom;
 struct bloom_calls;
 
 /* What a look-up in several layers reads of one layer.  Each layer but the first has a table: its
- * own row, followed by the rows of all layers before it, down to the first.  So a search follows no
- * pointers from layer to layer. */
+ * own row, followed by the rows of all layers before it, down to the first. */
 struct bloom_row {
   WIDE const word *words;
-  uint64_t section_words; /* the number of words in a section */
+  uint64_t section_words;
   WIDE const struct bloom_calls *calls;
   uint8_t sections;
   uint8_t probes;
   uint8_t layout, bits_per_probe; /* with `sections` and `probes`: the shape */
-  unsigned alike; /* so many rows, from this one on, are searched by one call of `find` */
+  unsigned alike;                 /* how many rows, from this one on, one call of `find` searches */
 };
 
 struct bloom_calls {
@@ -56,16 +55,15 @@ struct bloom_calls {
 
 /* The struct of a filter, which is also that of its first layer; or the struct of a later layer.
  *
- * A server may keep a filter for each of a million users.  So a small filter with the usual options
- * (a *short* one) consists only of this struct, in a block with its words:
+ * A server may keep a million filters.  So a small filter with the usual options (a *short* one)
+ * consists only of this struct, in a block with its words:
  *
  *    [words] struct bloom
  *    [words] struct bloom_medium                             with an allocator, a limit, or both
  *    [words] struct bloom_long [rows]                        any other small filter
  *    struct bloom_large, with its shards [stripes] [rows]    a large one, with words elsewhere
  *
- * The struct of a small filter contains its only stripe and its only shard of counters, to which
- * all threads add atomically. */
+ * The struct of a small filter contains its only stripe and its only shard of counters. */
 struct bloom {
   struct tamis_filter head; /* head.more: NULL if short; NULL or the allocator if medium */
   WIDE word *words;
@@ -75,25 +73,24 @@ struct bloom {
     uint64_t section_words;      /* the words of a section, if the filter has no counters */
   };
   union {
-    /* In the first layer: the newest layer; NULL while there is only one layer; the first layer
-     * itself if it has become LAST ([C] in layers.c). */
+    /* Of the first layer.  NULL while it is the only layer; then the newest layer; or the first
+     * layer itself if it has become LAST ([C] in layers.c). */
     WIDE struct bloom *_Atomic newest;
-    WIDE struct bloom *older; /* in each later layer: the layer before it */
+    WIDE struct bloom *older; /* of a later layer: the layer before it */
   };
   double fpp;
   union {
     /* LOCK bloom.stripes (order 1): orders the unique adds and removes of a line of counters; held
-     * for one such call.  This member is the stripe of a small filter, without the members after
-     * the lock, which Bloom filters do not use. */
+     * for one such call.  In a small filter: the lock of its only stripe. */
     char own_stripe[STRIPE_LOCK_BYTES];
-    uint32_t blocks_cleared_from; /* medium, without counters: the option cleared_from, in bytes */
+    uint32_t blocks_cleared_from; /* of a medium filter: the option cleared_from, in bytes */
   };
   uint16_t few_keys;         /* the capacity of a short or medium filter */
   uint16_t is_long : 1;      /* this is a struct bloom_long */
   uint16_t stripe_mask : 12; /* the number of stripes, minus 1 */
   uint16_t probes : 3;       /* `probes`, `sections`, `layout` and `bits_per_probe` are the shape */
-  _Atomic uint16_t watch_mask; /* a shard checks after watch_mask + 1 keys: capacity.h */
-  uint8_t counter_mask;        /* the number of shards, minus 1; 0: `counts` is the only one */
+  _Atomic uint16_t watch_mask; /* a shard checks after each watch_mask + 1 keys (capacity.h) */
+  uint8_t counter_mask;        /* the number of shards, minus 1; 0: `counts` is the only shard */
   uint8_t number : 7;          /* the layer's number; the first layer has 1 */
   uint8_t one_stripe : 1;      /* the option `stripes` is 1 */
   uint8_t sections : 6;
@@ -115,20 +112,20 @@ _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 1
 struct bloom_medium {
   struct bloom b;
   union {
-    tamis_allocator allocator;  /* `allocate` is NULL for the system's allocator */
-    uint64_t allocator_room[3]; /* see struct filter_more */
+    tamis_allocator allocator;
+    uint64_t allocator_room[3];
   };
   uint64_t max_bytes : 48, most_keys : 16; /* see struct bloom_long */
 };
 
-/* While threads share the filter, only `copies` changes.  (Before that, `closes_at` may change.) */
+/* While threads share the filter, only `copies` changes.  Before, `closes_at` may change, too. */
 struct bloom_long {
   struct bloom b;
   WIDE const struct bloom_calls *calls;
-  WIDE const struct bloom_row *rows; /* later layer: its own row, then all earlier layers' rows */
+  WIDE const struct bloom_row *rows; /* of a later layer: its row, then those of earlier layers */
   uint64_t capacity;
-  uint64_t closes_at; /* growable filter: the next layer opens at this sum of KEYS and UNITED */
-  uint64_t most_keys; /* fixed filter: it is full at this sum of KEYS and UNITED */
+  uint64_t closes_at; /* if growable: the sum of KEYS and UNITED at which the next layer opens */
+  uint64_t most_keys; /* if fixed: the sum of KEYS and UNITED at which the filter is full */
   uint64_t max_bytes; /* the option `max_bytes`; 0: no limit */
   union {
     struct saved_mapping mapping; /* the file with the words; `at` is NULL if none is mapped */
@@ -138,7 +135,7 @@ struct bloom_long {
     };
   };
   unsigned stripes_wanted; /* the option `stripes`; 0: the library chooses the number */
-  uint32_t cleared_from;   /* the option `cleared_from`, in bytes */
+  uint32_t cleared_from;
   struct filter_more more;
   union {
     word copies;                    /* the number of copies in a fixed filter with counters */
@@ -149,7 +146,7 @@ struct bloom_long {
 /* The counts of a live filter's layer, in the file (docs/reference/format.md). */
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
-  _Atomic uint64_t unwatched; /* all processes' watch_mask, complemented; no bit is ever cleared */
+  _Atomic uint64_t unwatched; /* the complement of watch_mask in all processes; never loses a bit */
   _Atomic uint64_t boot;      /* first layer only: the machine's boot at creation or last mend() */
   uint64_t unused[5];
   struct counter_shard shards[CORE_SHARDS];

@@ -3,8 +3,8 @@
  * Layer 2: union, intersection and comparison of two Bloom filters that are in use.
  *
  * Two filters fit together if each key has the same bits in both: they have the same seed and hash
- * function (which the caller has checked), the same shape, and the same number of lines.  Also,
- * both must be growable, or both fixed.
+ * function (which the caller has checked), shape and number of lines.  Both must be growable, or
+ * both fixed.
  *
  * Union.  If a word of `into` lacks bits of the same word of `from`, one atomic OR sets them.  To
  * every other call this looks like the adds of many keys at once, which set their words in some
@@ -52,7 +52,7 @@
  * time, the union adds the key to `into` when it raises counters in the key's last word.  If `into`
  * is fixed, the union takes places for all copies of `from` before it changes a counter, or returns
  * TAMIS_EFULL if too few are left.  At the end, the union corrects this number by the copies that
- * `from` has meanwhile gained or lost.
+ * `from` has gained or lost.
  *
  * The number of keys.  Numbers of set bits give estimates of numbers of keys: a for `into` before
  * the union, b for `from`, and u for `into` after the union.  The union adds to UNITED the number
@@ -162,7 +162,6 @@ static uint64_t certain_after(const struct bloom *into, const struct certain *be
   return keys > before->from ? keys : before->from;
 }
 
-/* Returns true if the union stays within the capacity of `into`. */
 static bool has_room(struct bloom *into, const struct certain *certain, const struct census *census)
 {
   const struct bloom_geometry g = bloom_geometry_of(into);
@@ -172,13 +171,12 @@ static bool has_room(struct bloom *into, const struct certain *certain, const st
          certain_after(into, certain, added) <= bloom_capacity(into);
 }
 
-/* Sets bits in a word, and sets *old to the word before that.  Returns false if the word is marked
- * and lacks some of the bits. */
+/* Sets bits in a word, and *old to the word before.  Returns false if a mark forbids that. */
 FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
   uint64_t now = word_load(w);
   *old = now;
-  if (!(bits & ~now)) /* returns without a write, so cores can go on sharing the cache line */
+  if (!(bits & ~now)) /* without a write, cores can go on sharing the cache line */
     return true;
   HOOK(bloom_union_word_read);
   if (!marked) {
@@ -248,7 +246,7 @@ struct fixed_union {
   uint64_t keys_from;   /* the keys that `from` had counted at the start */
   uint64_t expected;    /* the keys that the union is expected to bring */
   uint64_t counted;     /* the keys that the union has brought and counted so far */
-  uint64_t limit; /* the most keys that `into` may have counted, by this and all other calls */
+  uint64_t limit;       /* the most keys that `into` may have counted, by whatever calls */
 };
 
 /* Counts the keys that the union has brought with the words before `end`. */
@@ -256,7 +254,7 @@ static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t en
 {
   const uint64_t all = brought_keys(into, &u->census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
-  bloom_count(into, UNITED, brought - u->counted); /* a negative amount subtracts, as sums wrap */
+  bloom_count(into, UNITED, brought - u->counted); /* sums wrap, so a negative amount subtracts */
   u->counted = brought;
   (void) tamis__bloom_watch(into);
 }
@@ -382,7 +380,7 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
 
 /* ---- intersection and similarity ---- */
 
-/* The keys of a filter that has grown are in layers of different sizes: TAMIS_EUNSUPPORTED. */
+/* Returns TAMIS_EUNSUPPORTED for a filter that has grown: its layers have different sizes. */
 static int check_comparable(const struct bloom *a, const struct bloom *b)
 {
   return !bloom_fit_together(a, b)                      ? TAMIS_EINVAL
@@ -432,7 +430,7 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
   return true;
 }
 
-/* A layer that `f` lacks counts as an empty one. */
+/* A layer that `f` lacks counts as an empty layer. */
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];

@@ -4,8 +4,8 @@
  *
  * The answers are those of operations.c, because the same loads read the words in the same order:
  * all words of one key, then those of the next key (base/vector.h says why the order matters).
- * This code serves shapes of one or two sections.  With more sections it would read many words in
- * vain, because most look-ups of absent keys end after the first section.
+ * This code serves only shapes of one or two sections: most look-ups of absent keys end after the
+ * first section, so with more sections it would read many words in vain.
  */
 #ifndef TAMIS_LIB_BLOOM_VECTORS_H
 #define TAMIS_LIB_BLOOM_VECTORS_H
@@ -22,7 +22,6 @@ struct bloom_keys {
   vector word[VECTOR_WORDS];    /* the indices of the words, section by section */
 };
 
-/* Computes bloom_word_mask() of each key. */
 VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape shape)
 {
   vector mask = vector_of(0), rotations = hash;
@@ -114,7 +113,6 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup(const word *words,
   return in;
 }
 
-/* Looks up a batch.  Each key's memory is fetched FILTER_AHEAD keys before it is read. */
 VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct bloom *b, const uint64_t *hashes,
                                                      size_t n, bool *found,
                                                      struct bloom_shape shape)
