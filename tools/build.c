@@ -331,7 +331,7 @@ int build_main(int argc, char **argv)
   parse_command_line(&build_argp, argc, argv, &options.shared, &options);
   check(&options);
 
-  struct inputs inputs;
+  struct inputs inputs = {.filter = options.like};
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.shared.files, options.shared.file_count) &&
       output_check(options.shared.output, &inputs))

@@ -369,7 +369,7 @@ int common_main(int argc, char **argv)
   parse_command_line(&common_argp, argc, argv, &options, NULL);
   check(&options);
 
-  struct inputs inputs;
+  struct inputs inputs = {.filter = NULL};
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.files, options.file_count) &&
       output_check(options.output, &inputs) && create_hasher(&run))

@@ -373,7 +373,7 @@ int dedup_main(int argc, char **argv)
   parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
   check(&options);
 
-  struct inputs inputs;
+  struct inputs inputs = {.filter = filter_name(&options)};
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.shared.files, options.shared.file_count) &&
       output_check(options.shared.output, &inputs))

@@ -330,23 +330,26 @@ static bool is_folder(const char *path)
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+#define UNFINISHED "'%s' is what an earlier run left of INDEX, and would be removed: rename it"
+
 /* An index of itself would change with each run, and what a killed run has left of it is removed: these cannot
  * be among the `named` files, and are left out of those that folders have. */
-static void leave_out_index(struct names *names, size_t named, const char *index)
+static void leave_out_index(struct names *names, size_t named, const char *index, const char *list)
 {
   size_t kept = 0;
   struct stat of_index, status;
   struct replacement place;
   const struct stat *old = stat(index, &of_index) == 0 ? &of_index : NULL;
   bool replaced = replace_possible(&place, index, old);
+  if (replaced && list != NULL && replace_is_unfinished(&place, list))
+    usage_error(UNFINISHED, list);
   for (size_t i = 0; i < names->count; i++) {
     bool same = old != NULL && stat(names->at[i], &status) == 0 && is_same_file(&status, &of_index);
     bool rest = replaced && replace_is_unfinished(&place, names->at[i]);
     if (same && i < named)
       usage_error("'%s' is INDEX itself, and cannot be one of its files", names->at[i]);
     if (rest && i < named)
-      usage_error("'%s' is what an earlier run left of INDEX, and would be removed: rename it",
-                  names->at[i]);
+      usage_error(UNFINISHED, names->at[i]);
     if (same || rest)
       free(names->at[i]);
     else
@@ -459,7 +462,7 @@ static bool collect_files(const struct index_options *options, struct names *nam
   for (size_t i = 0; good && i < folders.count; i++)
     good = names_walk(names, folders.at[i]);
   if (good)
-    leave_out_index(names, named, options->shared.output);
+    leave_out_index(names, named, options->shared.output, options->list);
   names_free(&folders);
   names_free(&given);
   return good && open_archives(names, &(struct index_file){.count = 0});

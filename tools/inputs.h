@@ -23,6 +23,7 @@ struct input {
 struct inputs {
   struct input *files;
   size_t count;
+  const char *filter; /* a further file that is read; NULL: none */
 };
 
 /* Checks every named file; "-", or no name at all, is standard input.  False after fail(), if one

@@ -106,7 +106,8 @@ static void note_rate(const tamis_filter *filter)
 /* Opens the output, which may be one of the LISTs, but not what a killed run has left of it. */
 static bool open_output(const struct shared_options *options, struct output *output)
 {
-  struct inputs lists = {calloc(options->file_count, sizeof *lists.files), options->file_count};
+  struct inputs lists = {.files = calloc(options->file_count, sizeof *lists.files),
+                         .count = options->file_count};
   if (lists.files == NULL)
     lists.count = 0;
   for (size_t i = 0; i < lists.count; i++)

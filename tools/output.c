@@ -113,8 +113,10 @@ static bool is_standard_output(const struct stat *status)
 bool output_check_unfinished(const struct replacement *place, const struct inputs *inputs,
                              const char *path)
 {
-  for (size_t i = 0; i <= inputs->count; i++) {
-    const char *checked = i < inputs->count ? inputs->files[i].path : path;
+  for (size_t i = 0; i <= inputs->count + 1; i++) {
+    const char *checked = i < inputs->count    ? inputs->files[i].path
+                          : i == inputs->count ? inputs->filter
+                                               : path;
     if (checked == NULL || !replace_is_unfinished(place, checked))
       continue;
     fail("'%s' is what an earlier run left of '%s', and would be removed: rename it", checked,

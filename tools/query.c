@@ -161,7 +161,7 @@ static bool check_output(const char *list, const char *output)
     return true; /* which is an error later */
   input.device = status.st_dev;
   input.inode = status.st_ino;
-  return output_check(output, &(struct inputs){&input, 1});
+  return output_check(output, &(struct inputs){.files = &input, .count = 1});
 }
 
 int query_main(int argc, char **argv)
@@ -172,7 +172,7 @@ int query_main(int argc, char **argv)
   check_standard_input(&options);
   set_failure_status(EXIT_UNUSABLE);
 
-  struct inputs inputs;
+  struct inputs inputs = {.filter = options.shared.files[0]};
   if (inputs_check(&inputs, options.shared.files + 1, options.shared.file_count - 1) &&
       output_check(options.shared.output, &inputs) &&
       check_output(options.shared.files[0], options.shared.output))

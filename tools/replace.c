@@ -119,8 +119,9 @@ static bool is_name_with(const struct replacement *r, const char *more, const ch
   char *name = folder_of(r->path), *other_name = folder_of(other.path);
   const char *own = r->path + folder_length(r->path),
              *others = other.path + folder_length(other.path);
-  bool same = name != NULL && other_name != NULL && strncmp(own, others, strlen(own)) == 0 &&
-              strncmp(others + strlen(own), more, strlen(more) + (*more == '\0')) == 0 &&
+  const size_t kept = strnlen(own, *more == '\0' ? PATH_MAX : FILE_NAME_KEPT);
+  bool same = name != NULL && other_name != NULL && strncmp(own, others, kept) == 0 &&
+              strncmp(others + kept, more, strlen(more) + (*more == '\0')) == 0 &&
               stat(name, &folder) == 0 && stat(other_name, &other_folder) == 0 &&
               is_same_file(&folder, &other_folder);
   free(name);

@@ -185,7 +185,7 @@ void state_begin(struct state *state, const tamis_filter *filter, struct output 
 /* The three steps of a save.  `lines_open`: threads may still write. */
 static void save(struct state *state, bool lines_open)
 {
-  const struct inputs none = {NULL, 0};
+  const struct inputs none = {.count = 0};
   struct output file;
   uint64_t count = key_count(state); /* at most the number that is saved */
   bool good = output_open_filter(&file, state->path, &none) && saved_write(&file, state->filter);

@@ -16,8 +16,7 @@ enum {
   MOST_LINKS = 40,
   MOST_NAMES = 10000, /* the most names that open_new() tries */
   MOST_ABSENT = 4,    /* the search for leftovers ends after so many absent names in a row */
-  MOST_LOST = 4,      /* open_locked() gives up after so many of its new files were removed */
-  NAME_KEPT = 200     /* the most bytes of the old file's name in the new file's name */
+  MOST_LOST = 4       /* open_locked() gives up after so many of its new files were removed */
 };
 
 /* ---- paths ---- */
@@ -76,7 +75,7 @@ static const char unfinished[] = "unfinished-";
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
-  (void) snprintf(file->beside, sizeof file->beside, "%.*s.tamis-%s%u", NAME_KEPT, name, more,
+  (void) snprintf(file->beside, sizeof file->beside, "%.*s.tamis-%s%u", FILE_NAME_KEPT, name, more,
                   number);
 }
 

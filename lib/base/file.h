@@ -34,6 +34,7 @@
 #include <sys/types.h>
 
 enum { FILE_OWNER_ONLY = 0600 };
+enum { FILE_NAME_KEPT = 200 }; /* the most bytes of the old file's name in the new file's name */
 
 /* Repeats a system call that a signal has interrupted. */
 #define UNINTERRUPTED(call)             \

@@ -384,6 +384,9 @@ try "also by another name" one_line 2 "'hard' is INDEX itself" : index -o ids ha
 cp 1.txt rest.tamis-unfinished-0
 try "what a killed run has left of an index" one_line 2 "would be removed: rename it" : index -o rest rest.tamis-unfinished-0
 check "... stays" cmp -s 1.txt rest.tamis-unfinished-0
+echo 1.txt >rest.tamis-unfinished-0
+try "... also as a list of files" one_line 2 "would be removed: rename it" : \
+  index --files-from rest.tamis-unfinished-0 -o rest
 mkdir rests && cp 1.txt rests/rest.tamis-unfinished-0 && cp 1.txt rests/other
 try "... and is no file of a folder" figure_is files 1 : index -o rests/rest --stats -r rests
 mkfifo index.fifo

@@ -268,7 +268,17 @@ check "... and stays, too" cmp -s whole.tamis-unfinished-0 paths
 run build -o list.tamis a && cp list.tamis both.tamis-unfinished-0
 try "... nor for the same union" one_line 1 "would be removed: rename it" : \
   merge -o both list.tamis both.tamis-unfinished-0
-check "... as it was" cmp -s list.tamis both.tamis-unfinished-0
+for use in query "build --like" "dedup --state"; do
+  # shellcheck disable=SC2086 # words
+  try "... nor the filter of $use" grep -q "would be removed: rename it" err : $use both.tamis-unfinished-0 -o both a
+  check "... as it was" cmp -s list.tamis both.tamis-unfinished-0
+done
+run dedup --shared each.tamis-unfinished-0 a
+try "... nor a shared one" one_line 1 "would be removed: rename it" : dedup --shared each.tamis-unfinished-0 -o each a
+name=$(printf 'n%.0s' $(seq 200))
+cp paths "$name.tamis-unfinished-0"
+try "... nor, where names are long, one with the beginning of the name" \
+  one_line 1 "would be removed: rename it" : dedup -o "${name}n" "$name.tamis-unfinished-0"
 
 full_disk 1
 large_file 1
