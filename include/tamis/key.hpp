@@ -33,7 +33,8 @@ public:
   {
   }
 
-  constexpr T *data() const noexcept { return data_; }
+  /* NULL if the span is empty, as the data() of a cleared std::vector need not be. */
+  constexpr T *data() const noexcept { return size_ ? data_ : nullptr; }
   constexpr std::size_t size() const noexcept { return size_; }
   constexpr T *begin() const noexcept { return data_; }
   constexpr T *end() const noexcept { return data_ + size_; }

@@ -288,6 +288,11 @@ void test_batches()
   CHECK(f.contains_many(keys, few) == 0 && !few[0]);
   CHECK(f.try_add_many(keys) == TAMIS_OK && f.contains("five"));
   CHECK(f.contains_many({}) == 0 && f.try_add_many({}) == TAMIS_OK);
+  /* No elements at all, though their data() is not NULL. */
+  std::vector<std::uint64_t> none(5);
+  none.clear();
+  CHECK(f.count_many(keys, none) == 5);
+  CHECK(f.try_add_many(keys, tamis::span<int>(results, 0)) == TAMIS_OK);
 
   /* One key in many filters. */
   const std::array<const tamis_filter *, 3> each{f.get(), nullptr, f.get()};
