@@ -43,17 +43,16 @@ struct rate_text tamis__rate_text(double rate)
   return out;
 }
 
-/* The least decimal number, as text, of three significant digits, that is not below `rate`. */
-static struct rate_text text_of_bound(double rate)
+/* The least decimal number, of three significant digits, that is not below `rate`. */
+static double bound_of(double rate)
 {
-  struct rate_text out;
+  char text[40];
   double digits = 2 - floor(real_log(rate) / real_log(10)); /* digits after the point, at least 2 */
   double step = 1 / real_power(10, (unsigned) digits), n = floor(rate / step);
   do
-    (void) snprintf(out.text, sizeof out.text, "%.3g", n++ * step);
-  while (strtod(out.text, NULL) < rate);
-  tamis__use_a_point(out.text);
-  return out;
+    (void) snprintf(text, sizeof text, "%.3g", n++ * step);
+  while (strtod(text, NULL) < rate);
+  return strtod(text, NULL);
 }
 
 /* Says that no capacity is legal with this fpp.  (If another field is wrong, too, the text names
@@ -75,12 +74,12 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
     *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
   }
   legal -= 1e-9; /* more than the bisection's error, which might turn 0.01 into 0.0101 */
-  trial.fpp = strtod(text_of_bound(real_exp(legal)).text, NULL);
+  trial.fpp = bound_of(real_exp(legal));
   if (bytes_for(&trial, &bytes) != TAMIS_OK)
     legal += 1e-9;
-  return tamis__refuse(why, TAMIS_EINVAL,
-                       "fpp is %s; with this kind and layout it must be at least %s, and below 1",
-                       tamis__rate_text(options->fpp).text, text_of_bound(real_exp(legal)).text);
+  return tamis__refuse(
+      why, TAMIS_EINVAL, "fpp is %s; with this kind and layout it must be at least %s, and below 1",
+      tamis__rate_text(options->fpp).text, tamis__rate_text(bound_of(real_exp(legal))).text);
 }
 
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
@@ -108,9 +107,10 @@ int tamis__refuse_capacity(const struct refusal *why, const tamis_options *optio
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest)
 {
-  return tamis__refuse(
-      why, TAMIS_EUNSUPPORTED, "fpp is %s; %s for %" PRIu64 " keys needs at least %s, and below 1",
-      tamis__rate_text(options->fpp).text, kind, options->capacity, text_of_bound(lowest).text);
+  return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                       "fpp is %s; %s for %" PRIu64 " keys needs at least %s, and below 1",
+                       tamis__rate_text(options->fpp).text, kind, options->capacity,
+                       tamis__rate_text(bound_of(lowest)).text);
 }
 
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes)

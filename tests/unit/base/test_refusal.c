@@ -7,6 +7,7 @@
 #include "base/refusal.h"
 
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 
 static tamis_options good_options(void)
@@ -174,6 +175,28 @@ TEST(numbers_have_a_point_in_every_locale)
     tamis__use_a_point(text);
     assert_string_equal(text, numbers[i][1]);
   }
+}
+
+/* Does nothing where localedef cannot make a locale with a comma. */
+TEST(bounds_are_the_same_in_every_locale)
+{
+  char folder[] = "/tmp/tamis-locale-XXXXXX", command[120];
+  tamis_options o = good_options();
+  o.layout = TAMIS_LAYOUT_WORD, o.fpp = 1e-9, o.capacity = 0;
+  assert_int_equal(tamis_options_check(&o, why, sizeof why), TAMIS_EINVAL);
+  assert_non_null(mkdtemp(folder));
+  snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de >/dev/null 2>&1", folder);
+  const bool made = system(command) == 0; /* NOLINT */
+  setenv("LOCPATH", folder, 1);
+  if (made && setlocale(LC_NUMERIC, "de")) {
+    char here[sizeof why];
+    assert_int_equal(tamis_options_check(&o, here, sizeof here), TAMIS_EINVAL);
+    assert_string_equal(here, why);
+    setlocale(LC_NUMERIC, "C");
+  }
+  unsetenv("LOCPATH");
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  assert_int_equal(system(command), 0); /* NOLINT */
 }
 
 /* The functions give what the macros give, in a struct whatever its contents were. */
