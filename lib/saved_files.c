@@ -89,13 +89,13 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* Returns the size in bytes or, for anything but a regular file, -1 with errno. */
+/* Returns the size in bytes.  For anything but a regular file, returns -1 and sets errno. */
 static int64_t size_of(int fd)
 {
   struct stat status;
   if (fstat(fd, &status))
     return -1;
-  errno = ENODEV; /* mmap() sets errno so for a folder */
+  errno = ENODEV; /* as mmap() sets errno for a folder */
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 

@@ -5,7 +5,7 @@
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
-#include <limits.h> /* any header of glibc defines __GLIBC__ */
+#include <limits.h> /* with glibc, defines __GLIBC__ */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,9 +49,9 @@ __extension__ typedef unsigned __int128 uint128;
 #define TSAN(call) ((void) 0)
 #endif
 
-/* A build with TAMIS_COMPACT has less code (js/): one copy of each function serves all shapes, and
- * batches, code for tests, and filters shared by processes are left out.  With TAMIS_READER, only
- * look-ups in saved filters remain.  NULL stands for a function that is left out. */
+/* A build with TAMIS_COMPACT has less code (js/): one copy of each function serves all shapes of
+ * filters, and batches, code for tests, and filters shared by processes are left out.  With
+ * TAMIS_READER, only look-ups in saved filters remain.  NULL stands for what is left out. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -124,7 +124,7 @@ FORCE_INLINE void prefetch_line(const void *line, bool to_write)
     __builtin_prefetch(line, 0);
   else {
 #ifdef __x86_64__
-    /* Compilers use prefetchw only for named processors: old ones execute it as a no-op. */
+    /* Compilers use prefetchw only for named processors.  It is a no-op on older processors. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *) line));
 #else
     __builtin_prefetch(line, 1);

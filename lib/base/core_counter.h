@@ -10,9 +10,10 @@
  * core take turns.  So an add to the shard of a core needs no locked instruction if no other thread
  * or signal handler runs on the core between the add's load and its store.
  *
- * To notice that, the add is a *restartable sequence* (Desnoyers, Linux 4.18), which ends with its
- * only store to the shard.  The thread tells the kernel where the sequence begins and ends, and
- * where to resume if the kernel interrupts it: there, the thread adds to a shard from 16 on.
+ * To notice such an interruption, the add is a *restartable sequence* (Desnoyers, Linux 4.18),
+ * which ends with its only store to the shard.  The thread tells the kernel where the sequence
+ * begins and ends, and where to resume if the kernel interrupts it: there, the thread adds to a
+ * shard from 16 on.
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
  * or an emulator refuses, struct rseq has a core number far above 15.
@@ -33,8 +34,8 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
  * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard, or
- * if the kernel interrupts the thread.  (At the end, the thread clears its pointer to the
- * descriptor, which a plugin might contain that is unloaded.) */
+ * if the kernel interrupts the thread.  (The last instruction clears the thread's pointer to the
+ * descriptor, because a plugin with the descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
@@ -77,7 +78,7 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #endif
 
 /* Adds to a counter, and returns its new value in the shard used.  Both kinds of add are release
- * stores, as counter.add requires: on x86, every store is one. */
+ * stores, as counter.add requires: on x86, every store is a release. */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

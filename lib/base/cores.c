@@ -69,11 +69,11 @@ static unsigned quota_in(const char *path)
 }
 
 /* Returns the lowest quota of a group and all groups above it.  In a container, `root` can be the
- * group's own folder, in which the rest of the path is absent. */
+ * group's own folder, and then the path of `group` is absent there. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
-  if (group[0] != '/' || strstr(group, "/..")) /* the group is outside the process's namespace */
+  if (group[0] != '/' || strstr(group, "/..")) /* such a group is outside the process's namespace */
     group = "/";
   const size_t root_length = strlen(root);
   size_t length = root_length + strlen(group);

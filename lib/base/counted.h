@@ -35,7 +35,7 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* The number of readers inside that entered in an even phase, and in an odd phase. */
+    /* The numbers of readers inside: [0] entered in an even phase, [1] entered in an odd phase. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };

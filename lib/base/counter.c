@@ -8,7 +8,7 @@
 /* ---- thread indices ----
  *
  * Threads change `used_indices` without a lock, so its words are valid at a fork.  In the child,
- * the thread that forked keeps its index, and indices of lost threads stay in use.
+ * the thread that forked keeps its index, and all other indices of the parent stay in use.
  *
  * When a thread ends, a destructor (pthread_key_create) releases the thread's index.  The thread
  * gets no other index in destructors that run later, because it might never release that index.
@@ -135,7 +135,7 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 {
   if (!tamis__thread_index)
     request_index();
-  /* Release, as counter.add requires.  It continues the release sequences of earlier adds. */
+  /* Release, as counter.add requires.  A read-modify-write continues earlier release sequences. */
   return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_release) +
          amount;
 }

@@ -25,8 +25,8 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* In a set of several shards, each shard is aligned to its size.  The only shard of a set has no
- * owner, can have any address, and can end after the last counter in use. */
+/* In a set of several shards, each shard is aligned to its size.  If a set has only one shard, the
+ * shard has no owner, can have any address, and can end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };

@@ -70,7 +70,7 @@ static inline bool file_is_limited(uint64_t end)
  * ready, first waits until it is ready for `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
-/* Begins a new file, which will replace `path`.  The umask restricts modes but FILE_OWNER_ONLY. */
+/* Begins a new file for `path`.  The umask restricts `mode`, except for FILE_OWNER_ONLY. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 
 /* If the open file is regular and `access` is not NULL, sets the file's group and mode. */

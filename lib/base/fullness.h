@@ -46,7 +46,7 @@
  * the count of rooms (fullness_rooms) when the mark was set. */
 typedef _Atomic uint32_t fullness;
 
-/* The entries that have left a segment since it was marked.  Relaxed: the number is only a hint. */
+/* How many entries have left a segment since it was marked.  Relaxed: the number is only a hint. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -86,7 +86,7 @@ static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
-  FULLNESS_FULL = 3, /* has the bit of NO_PATH, too */
+  FULLNESS_FULL = 3, /* includes the bit of FULLNESS_NO_PATH */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8,
@@ -112,8 +112,8 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Must be called under the lock of the search, after a search has found no room, or if a mark says
- * that no search would.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted() before it. */
+/* Must be called under the lock of the search, after a failed search, or if a mark says that a
+ * search would fail.  `state`: NO_PATH or FULL.  `rooms`: fullness_counted() before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {

@@ -92,8 +92,8 @@ static inline uint64_t hash_long(uint64_t seed, const unsigned char *secret, con
 }
 
 /* Returns the false-positive rate that equal hashes cause in a filter of `keys` keys.  Two keys can
- * have equal hashes, or hashes that are equal after mixing: each has the rate keys * 2^-64.  The
- * result is twice the sum of both, as a reserve for other false hits. */
+ * have equal hashes, or hashes that are equal after mixing: each happens at the rate keys * 2^-64.
+ * The result is twice the sum of both rates, as a reserve for other false hits. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

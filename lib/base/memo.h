@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: remembers answers to questions, each a few numbers, if an answer takes long to compute.
+ * Layer 1: remembers answers that take long to compute.  A question is a few numbers.
  *
  * Threads share the entries of a memo.  To use an entry, a thread locks it for some dozens of
  * instructions.  A thread that finds the entry locked tries again a few times, and then computes

@@ -16,8 +16,8 @@ enum { ALIGNMENT = 64 }; /* bytes: a cache line */
  * on a virtual machine, up to 20 µs.  posix_memalign() could not reuse a freed block. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* Returns where a block begins in the memory at `start`, which calloc() has returned and may have
- * aligned only to 16 bytes: at a multiple of 64.  The word before the block holds `start`. */
+/* Returns the first multiple of 64 after `start`, which calloc() has returned, aligned to 16 bytes.
+ * A block begins at the result, and the word before the block holds `start`. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);

@@ -193,7 +193,8 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire, as in owned.lock.  (The dead process wrote nothing after the kernel freed its name.) */
+/* Takes the lock over from a dead process, which wrote nothing after the kernel had freed its name.
+ * Acquire, as in owned.lock. */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
   return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),

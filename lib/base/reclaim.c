@@ -53,9 +53,9 @@ static const int64_t idle_time = SECOND; /* without requests, the waiting thread
 /* After a grace period the waiting thread looks for requests at intervals between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;         /* how long the end of the process waits for it */
-static const int64_t refused_time = SECOND;      /* its sleep after membarrier was refused */
-static const int64_t first_nap = SECOND / 20000; /* naps while it waits for counted readers */
+static const int64_t exit_time = SECOND;    /* the most that the process's end waits */
+static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
+static const int64_t first_nap = SECOND / 20000; /* of a thread that waits for counted readers */
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
@@ -173,7 +173,7 @@ static unsigned own_shard(void)
 }
 
 /* Returns true if the calling thread, which must have been registered, is in a registered section.
- * (Without TAMIS_INLINE_READERS, the function may register a thread again that is ending.) */
+ * (Without TAMIS_INLINE_READERS, the function may register an ending thread again.) */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -190,8 +190,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* Stops counting the thread as a reader if a section that was open at a fork has ended.  (The end
- * of such a section, in registered_reader_leave(), does not.) */
+/* Stops counting the thread as a reader if a section that was open at a fork has ended.
+ * (registered_reader_leave(), which ends such a section, does not.) */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -343,7 +343,7 @@ static bool request_comes_locked(void)
 }
 
 /* The waiting thread.  It ends when membarrier is refused, because a seccomp filter might restrict
- * only this thread.  At the end it wakes stop(), which joins it. */
+ * only this thread.  At the end, it wakes stop(), which joins the thread. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -372,7 +372,8 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* The caller must have set `running`, and not hold the lock.  After a failure, requests wait. */
+/* Starts the waiting thread.  The caller must have set `running`, and must not hold the lock.  If
+ * the system refuses the thread, the requests wait for a later call. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -478,8 +479,7 @@ void tamis__backlog_destroy(struct backlog *backlog)
 }
 
 /* A fork can come after any step of another thread, and the child continues with the lists as they
- * are.  After each step, no block is in two lists; The compiler must keep the order of the
- * steps. */
+ * are.  After each step, no block is in two lists: the compiler must keep their order. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);

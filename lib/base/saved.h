@@ -49,8 +49,8 @@ enum {
   SAVED_MEANINGS = 4 /* numbers in a block's head that the kind defines */
 };
 
-/* A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block of unknown type
- * if the type has the bit SAVED_OPTIONAL. */
+/* A kind of filter has block types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block
+ * of unknown type if the type has the bit SAVED_OPTIONAL. */
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
@@ -59,8 +59,8 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 /* A file for several processes begins with these bytes while it is written in place.  Only one byte
  * differs from SAVED_MAGIC, so no process reads a mixture of both. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* A packed file, which only a small filter can have, begins with these bytes.  A run of n + 1 bytes
- * (n below 128) follows a byte n.  A run of n + 1 zeros is two bytes, n / 256 + 128 and n % 256. */
+/* A packed file, which only a small filter can have, begins with these bytes.  Runs follow: of n +
+ * 1 bytes, after a byte n below 128, or of n + 1 zeros, as the bytes n / 256 + 128 and n % 256. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -268,7 +268,7 @@ struct saved_reader {
   uint64_t digest;
   unsigned char *buffer; /* holds the payload of the last block */
   size_t buffer_size;
-  unsigned char next[SAVED_UNIT]; /* if have_next: the bytes after the payload */
+  unsigned char next[SAVED_UNIT]; /* the bytes after the payload, if have_next is true */
   bool have_next;
 };
 
@@ -312,7 +312,7 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
-/* Releases all but the mapping.  After a failure of the user's function, errno is as it set it. */
+/* Releases all but the mapping.  If the user's function has failed, restores its errno. */
 void tamis__saved_close(struct saved_reader *r);
 
 /* ---- mapped filters ----

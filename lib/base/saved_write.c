@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST), /* the most bytes that the buffer keeps */
+  KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST), /* from this size on, the buffer is flushed */
   BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
 };
 

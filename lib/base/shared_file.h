@@ -4,7 +4,7 @@
  *
  * The file has its full size from the beginning, so no process has to map it again.  Only reserved
  * parts of the file have space on the disk.  So on a full disk, the call that reserves space fails,
- * and no write to the mapping causes SIGBUS.  (On a copy-on-write file system it may.)
+ * and no write to the mapping causes SIGBUS.  (On a copy-on-write file system, a write may.)
  *
  * Each process has an open file description of its own, if it can open the file.  So a process's
  * locks exclude all other processes, even the parent from which it has inherited a descriptor.  The
@@ -24,7 +24,7 @@
 
 struct shared_file {
   int fd;         /* -1: no file is open */
-  bool in_memory; /* the file has no disk, so no space is reserved */
+  bool in_memory; /* the file is in memory: no disk space is reserved */
   bool asked;     /* the call only asks whether the file could be made; nothing is written */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
@@ -50,8 +50,8 @@ int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
  * without end), or if the kernel cannot tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
-/* Take and release the lock of the file, which also ends with the process.  The first function
- * waits, but returns TAMIS_EIO with EAGAIN if another process holds a read lock. */
+/* Take and release the lock of the file, which the kernel releases when the process ends, too.  The
+ * first function waits, but returns TAMIS_EIO with EAGAIN if another process holds a read lock. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 

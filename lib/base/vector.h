@@ -69,7 +69,8 @@ VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
 {
   const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);
-  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* mul skips bits 32 to 63 */
+  /* _mm512_mul_epu32() ignores bits 32 to 63 of each lane. */
+  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32);
   vector low_low = (vector) _mm512_mul_epu32(a_low, low);
   vector low_high = (vector) _mm512_mul_epu32(a_low, high);
   vector high_low = (vector) _mm512_mul_epu32(a_high, low);

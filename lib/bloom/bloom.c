@@ -178,7 +178,7 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
 /* A sample consists of RUNS runs.  A run is 1 line, or LONG_RUN consecutive lines. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
-/* Returns the number of set positions, in a large filter by a sample with runs of `run` lines. */
+/* Returns the number of set positions.  A large filter is sampled, in runs of `run` lines. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;

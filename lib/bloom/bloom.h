@@ -64,7 +64,7 @@ static inline uint64_t bloom_most_keys(const struct bloom *b)
                       : const_bloom_medium_of(b)->most_keys;
 }
 
-/* Changes a fixed filter that no other thread has yet. */
+/* Changes the limit of a fixed filter that no other thread has yet. */
 static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
 {
   if (b->is_long)
@@ -292,7 +292,7 @@ extern const struct filter_operations tamis__bloom_layered;
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: if another layer can follow, lets the first layer close when its share of the rate
- * is used up.  (In files of old versions, and at some low rates of the word layout, it is planned
+ * is used up.  (In files of old versions, and at low rates of the word layout, it may be planned
  * for more.)  The filter must not be shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 

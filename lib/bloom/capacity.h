@@ -18,7 +18,7 @@ enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32)
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the limit `most_keys` of a fixed filter with `bits` set bits and `counted` counted keys.
- * Bits of no counted key lower the limit: after a save beside adds, or in an intersection. */
+ * Bits that belong to no counted key lower it: after a save beside adds, or in an intersection. */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 static inline uint64_t counted_keys(const struct bloom *b)

@@ -13,8 +13,8 @@
  * changes it any more.  So no counter wraps.
  *
  * An add of a key x puts one *unit* of x into each counter of x, and a remove takes one out.  One
- * compare-and-swap changes all counters of x in a word.  So at every instant a counter is stuck, or
- * equals its units.
+ * compare-and-swap changes all counters of x in a word.  So a counter is always stuck, or equals
+ * its units.
  *
  * An add begins with the first word of x (in the order of its probes), and a remove with the last.
  * So no word has more units of x than a word before it.  The last word has one unit of x in each
@@ -246,8 +246,8 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
   return TAMIS_OK;
 }
 
-/* Returns the last word in which a counter of the key is 0, or -1.  Callers of functions whose
- * names end with _locked must hold the stripe of the line. */
+/* Returns the index of the last word in which a counter of the key is 0, or -1.  Callers of
+ * functions whose names end with _locked must hold the stripe of the line. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -257,7 +257,7 @@ static inline int last_gap_locked(const struct key_counters *key)
   return gap;
 }
 
-/* Performs the steps L, O and C of the essay above. */
+/* Adds a key that has a gap, by the steps L, O and C of [B] above. */
 FORCE_INLINE int add_by_gap_locked(const struct key_counters *key, unsigned gap)
 {
   const uint64_t own = key->at[gap].mask;

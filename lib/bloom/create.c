@@ -12,8 +12,7 @@
 /* ---- sizes of the parts of a filter ---- */
 
 enum {
-  /* The most bytes of a small filter's words.  The filter has one block, and one shard of
-   * counters. */
+  /* The most bytes of the words of a small filter, which has one block and one shard. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
   /* The limit with the option `stripes` = 1: threads take turns, so one shard is enough. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
@@ -97,7 +96,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* Returns 1 for a small filter: the usual stripes of a thousand filters would take 8 MiB. */
+/* Returns the number of stripes: 1 in a small filter, of which there may be thousands. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;

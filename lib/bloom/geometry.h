@@ -203,7 +203,7 @@ struct bloom_probes {
 
 struct bloom_probe {
   uint64_t word;     /* the index in the bit array */
-  unsigned rotation; /* the bits by which the pattern is rotated to the left */
+  unsigned rotation; /* by how many bits the pattern is rotated to the left */
   uint64_t mask;
 };
 

@@ -322,7 +322,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* plan_layer() admits two openers, which create one layer each */
+  if (number > full->number + 1U) /* several layers: this thread must be the only opener */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -382,8 +382,7 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed`: the newest layer in which this unique add has set a bit in its last gap; NULL:
- * none. */
+/* `completed`: the newest layer in which this unique add has set a bit in its last gap, or NULL. */
 FORCE_INLINE int add(struct bloom *first, uint64_t mixed, bool unique,
                      const struct bloom *completed)
 {

@@ -15,11 +15,11 @@
  * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
- *     the *gaps*.  Then it fills them one by one.  A unique add wins if it sets a bit in its last
- *     gap.
+ *     the *gaps*.  Then it fills them one by one.  A unique add wins if it sets a bit in the last
+ *     one.
  *
- *     At most one add of a key sets a bit in its last gap.  Suppose that P does in word l, and Q in
- *     word m.
+ *     At most one add of a key sets a bit in its last gap.  Suppose that the adds P and Q do: P in
+ *     the word l, and Q in the word m.
  *     1. If l = m, the first OR on this word leaves no bit to the second: a contradiction.
  *     2. Otherwise P, when it fills l, has found m complete or has completed m.  So P's OR on l
  *        comes after Q's OR on m, which set a bit there.
@@ -77,7 +77,7 @@
 
 /* ---- look-up ---- */
 
-/* Reads all words of a section: half of the branches after each word would be mispredicted. */
+/* Reads all the words of a key: half of the branches after each word would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
 {

@@ -42,9 +42,8 @@ static const struct shape_range word_ranges[] = {
 };
 
 /* A part of all pairs of patterns, of an added key and of an absent key.  `probability` is the
- * fraction of pairs in this part.  In how many of 64 rotations (of 16 with counters) does the added
- * key set one of `a` given bits of the absent key?  hits[a] is the mean over all choices of `a`
- * bits. */
+ * fraction of pairs in this part.  hits[a] is the mean number of rotations (of 64, or of 16 with
+ * counters) in which the added key sets one of `a` given bits of the absent key. */
 struct overlap {
   double probability;
   double hits[4];

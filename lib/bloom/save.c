@@ -210,7 +210,7 @@ static void restore(struct bloom *b, const struct content *content)
     bloom_count(b, KEYS, content->counted.keys);
   bloom_count(b, UNITED, content->counted.united);
   if (content->full)
-    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* no thread shares it yet */
+    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* `b` is not shared yet */
   else if (!bloom_mapping(b).at)
     (void) tamis__bloom_watch(b);
 }
@@ -328,7 +328,7 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
 
 /* The part of a live filter's file that precedes the layers' arrays. */
 struct live_head {
-  struct bloom_geometry layers[BLOOM_MOST_LAYERS]; /* the caller sets the first one */
+  struct bloom_geometry layers[BLOOM_MOST_LAYERS]; /* the caller sets layers[0] */
   unsigned open;
   const struct bloom_tally *tallies;
   struct saved_memory memory;

@@ -34,7 +34,6 @@ VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape
   return mask;
 }
 
-/* Computes bloom_pattern() of each key, in the blocked layout. */
 VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape shape)
 {
   vector pattern = vector_of(UINT64_C(1) << 32);
