@@ -264,8 +264,8 @@ TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 
 /* How many copies of a key the filter has: the adds of the key minus its removes.  Bloom: 1 or 0.
- * Counting Bloom: 15 means 15 or more.  Other keys can make the count too high.  0 for invalid
- * arguments.
+ * Counting Bloom: 15 means that there are, or were, 15 or more.  Other keys can make the count too
+ * high.  0 for invalid arguments.
  *   Threads  any      Blocks  Bloom: never.  Cuckoo: for locks, if the key is present
  *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
 TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);

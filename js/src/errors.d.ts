@@ -9,7 +9,7 @@ export class TamisError extends Error {
 export class InvalidError extends TamisError {}
 /** Memory was refused. */
 export class MemoryError extends TamisError {}
-/** A limit is reached: the capacity of a filter that does not grow, or maxBytes. */
+/** A limit is reached, such as maxBytes, or the capacity of a filter that does not grow. */
 export class FullError extends TamisError {}
 /** The kind of filter, or the version of the library, cannot do that. */
 export class UnsupportedError extends TamisError {}

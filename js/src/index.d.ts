@@ -9,7 +9,7 @@ export type Layout = 'blocked' | 'classic' | 'word';
 
 /** The options of a filter.  The fields are those of tamis_options in C. */
 export interface Options {
-  /** The number of distinct keys that are expected, 1 to about 2^40. */
+  /** The number of distinct keys that are expected, at least 1. */
   capacity: number | bigint;
   /** False-positive probability with `capacity` keys in, above 0 and below 1; default 0.01. */
   fpp?: number;
@@ -21,7 +21,7 @@ export interface Options {
   window?: number;
   /** With a window: whether an add() of a key that is in renews the key's time; default false. */
   windowRenews?: boolean;
-  /** Whether the filter accepts keys past `capacity`, and keeps its rate; default true. */
+  /** Whether the filter accepts keys past `capacity`, and keeps its rate (except a counting Bloom filter); default true. */
   growable?: boolean;
   /** The most bytes that the filter may take; 0 (default): no limit. */
   maxBytes?: number | bigint;
@@ -118,9 +118,9 @@ export class Filter {
    * With the addon: opens the filter in a file that processes share, those of Node and other programs with the library.
    * If the file does not exist or is empty, creates it with these options; a filter that grows needs `maxBytes`.  Without
    * options, the file must exist.  The filter is a Bloom filter or, with `growable: false`, a Bloom window or a cuckoo
-   * filter, which refuses a seventh copy of a key.  A process that is killed loses no key.  Blocks for the disk.  Throws
-   * InvalidError: the file has other options; UnsupportedError: such a filter cannot be shared, or there is no addon;
-   * CorruptError; FullError; MemoryError; TamisError 'EIO': the system has refused the file.
+   * filter, which refuses a seventh copy of a key.  A process that is killed loses no key whose add has returned.  Blocks for
+   * the disk.  Throws InvalidError: the file has other options; UnsupportedError: such a filter cannot be shared, or there is
+   * no addon; CorruptError; FullError; MemoryError; TamisError 'EIO': the system has refused the file.
    */
   static shared(path: string, options?: SharedOptions): Filter;
   /**
@@ -181,8 +181,8 @@ export class Filter {
   isSubsetOf(other: Filter): boolean;
   isSupersetOf(other: Filter): boolean;
   /**
-   * Returns whether options, seed and bits are the same.  The bits of a cuckoo filter or a window also depend on the order of
-   * adds.
+   * Returns whether options, seed and bits are the same.  The bits of a cuckoo filter, a window, or a Bloom filter that has
+   * grown also depend on the order of adds.
    */
   equals(other: Filter): boolean;
   /** Forgets all keys.  UnsupportedError: the filter is shared(), or has a handle(), so others may use it, too. */
