@@ -2,34 +2,28 @@
  *
  * Layer 2: tamis_count(), which returns the number of copies of a key in a filter.
  *
- *    count(x) = the number of entries that match x, plus their counted copies, in all generations
+ *    count(x) = the number of entries that match the key x, plus their duplicate counts
  *
- * An add or a remove of x changes count(x) by one: it adds or takes out an entry that matches x, or
- * a counted copy of one.  Moves, splits, folds and new generations do not change count(x).  An add
- * of another key y changes count(x) only if y's entry matches x.  When segments join, entries lose
- * a known bit, so more entries may match x.  count(x) is never less than the number of copies of x
- * that were added and not removed: each of these has an entry or a counted copy of its own ([E] in
- * snapshot.c).
+ * An add or a remove of x changes count(x) by one.  Moves, splits, folds and new generations do not
+ * change count(x).  An add of another key y changes count(x) only if y's entry matches x.  When
+ * segments join, entries lose a known bit, so more entries may match x.  count(x) is never less
+ * than the number of copies of x that were added and not removed: each of them has an entry or a
+ * counted copy of its own ([E] in snapshot.c).
  *
- * [K] If the key is absent, the call takes no lock: its look-up misses, and the call takes effect
- *     when the look-up does ([D] in lookup.c).
+ * [K] When a call takes effect.  The call first looks the key up.  If the look-up misses, the call
+ *     takes no lock, and takes effect when the look-up does ([D] in lookup.c).
  *
  *     Otherwise tamis__lock_pairs() takes the stripes of the key's bucket pairs, generation by
  *     generation, then reads the number of generations again.  Every entry that matches the key is
- *     in one of these pairs.  Other calls change such an entry or its counted copies only with the
- *     stripe of the entry's bucket.  So count(x) does not change while the stripes are held: the
- *     call takes effect then.  (A plain add in a fixed filter holds no stripe: [O] in insert.c says
- *     which call comes first.)
+ *     in one of these pairs.  Other calls change such an entry or its duplicate count only while
+ *     they hold the stripe of its bucket.  So count(x) does not change while the stripes are held:
+ *     the call takes effect then.  (For plain adds in fixed filters, see [O] in insert.c.)
  *
- *     A generation without a segment for the key has no stripe to take.  If this generation is not
- *     the newest, it never gets a segment at the key's root.  The newest generation may get one
- *     after the call has read that there is none.  Then the call takes effect at that read, when it
- *     already holds the stripes of all older generations.
+ *     If an older generation has no segment at the key's root, it never gets one.  The newest
+ *     generation may get one after the call has read that there is none.  Then the call takes
+ *     effect at that read, when it already holds the stripes of all older generations.
  *
- *     Without locks, a call could count an entry twice while a thread moves it.
- *
- * The call also takes the lock of the duplicate counts: 256 buckets share a block of counts, and a
- * call that changes the count of another of these buckets may hold other stripes.
+ * The call also takes the lock of the duplicate counts, because buckets share blocks of counts.
  */
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
@@ -65,8 +59,7 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 
 /* ---- a mapped filter ----
  *
- * A mapped filter does not change.  The duplicate counts of each segment are in the blocks of the
- * file that follow the segment. */
+ * A mapped filter does not change.  In its file, blocks of duplicate counts follow each segment. */
 
 int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *file,
                          const struct cuckoo_geometry *g, const struct segment *segment)
@@ -82,7 +75,7 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
   return result;
 }
 
-/* The sum of a block's counts for a set of lanes of a bucket. */
+/* Returns the sum of the counts that a block has for a set of lanes of a bucket. */
 static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket, uint64_t set,
                                struct lane_counts_reader counts)
 {
@@ -95,7 +88,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket,
   return copies;
 }
 
-/* Counts a key's copies in a mapped filter.  A damaged file makes only the result wrong. */
+/* Counts a key's copies in a mapped filter.  If the file is damaged, the result may be wrong. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;

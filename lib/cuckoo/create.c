@@ -6,9 +6,10 @@
  *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ hash secret
  *
  * A filter is small if its first generation has a single root with few buckets.  The block of a
- * small filter contains the segment of that root, its *home* (unless the filter is mapped), and a
- * single shard of counters, which all threads share.  Only a user's allocator or hash function adds
- * to this block.  Other filters have directory, counters and segments in separate blocks.
+ * small filter contains the memory of that root's first segment (the *home*, which mapped filters
+ * lack), and a single shard of counters, which all threads share.  The last part exists only with a
+ * user's allocator or hash function.  Other filters have directory, counters and segments
+ * elsewhere.
  */
 #include "cuckoo/cuckoo.h"
 
@@ -22,10 +23,9 @@
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
-/* The bytes of a small filter's only shard, which ends after its last counter. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
-/* The bytes of each part of a filter's first block, in the order of the parts. */
+/* The bytes of the parts of a filter's first block.  The parts follow each other in this order. */
 struct block {
   uint64_t home, filter, counters, more, secret;
 };

@@ -40,8 +40,8 @@ static uint64_t more_bytes(const tamis_options *o)
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
 
-/* Planning a small filter takes far longer than the other steps of its creation.  Programs create
- * thousands of filters with the same options, so a cache (struct memo) keeps plans. */
+/* Plans a filter, or takes the plan from a cache: a plan takes far longer than the rest of a small
+ * filter's creation, and programs create thousands of filters with the same options. */
 static int plan(const tamis_options *o, struct cuckoo_geometry *out)
 {
   static struct memo memo;
@@ -52,8 +52,8 @@ static int plan(const tamis_options *o, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call of cuckoo_shards() reads system files about the cores.  Made later, that call
-     * would be the longest step of a small filter's growth. */
+    /* Only to make the first call of cuckoo_shards() now: that call reads system files about the
+     * cores, and would later be the longest step of a small filter's growth. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -69,17 +69,18 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each plan in ascending order, until one fits.  (A higher rate can need
- * more bytes, as a filter that splits more often has larger directories.) */
+/* Finds the lowest rate for which a filter fits into `bytes`: tries the lowest rate of each lane
+ * width, in ascending order.  (All rates are tried, because a filter with a higher rate may need
+ * more bytes: it may split more often, and then has larger directories.) */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collision_rate(options->capacity); /* with 64-bit hashes */
+  double lowest = hash_collision_rate(options->capacity);
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
-    /* Slightly above the plan's lowest rate, so that rounding does not exclude this plan. */
+    /* Slightly above the lowest rate of this lane width, so that rounding does not exclude it. */
     trial.fpp = fmax(rate, lowest) * (1 + 1e-9);
     result = bytes_for(&trial, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
@@ -105,7 +106,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   return result;
 }
 
-/* The lowest rate for this capacity or, if 64-bit hashes allow no rate for it, for any capacity. */
+/* Returns the lowest rate for the capacity or, if 64-bit hashes allow none, for any capacity. */
 static double lowest_rate(const tamis_options *o)
 {
   double widest = cuckoo_geometry_next_rate(0, o->growable);
@@ -133,7 +134,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes in `segments` segments or, with `full`, the lanes in use when these are full. */
+/* Returns the lanes in `segments` segments or, if `full`, the lanes in use when these are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -144,13 +145,13 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* `segments` was read earlier and may be smaller */
+  later = later < segments ? later : segments; /* `segments` was read earlier than `later` */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 
-/* The present rate of a generation.  A generation has its planned rate when all its segments are
- * full and have split up to the limit.  After fewer splits, entries have lost fewer bits.  Fewer
- * entries match fewer keys.  A key whose root has no segment matches no entry. */
+/* Estimates the present rate of a generation.  The planned rate assumes that all segments are full
+ * and have split up to the limit.  The present rate is lower if there are fewer entries, if they
+ * have lost fewer bits in splits, or if keys have no segment at their roots. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

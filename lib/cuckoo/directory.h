@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment;
- * and a key's bucket pair, which the directory finds.
+ * Layer 2: the directory of a generation, which leads from a key's root and fingerprint to a
+ * segment.  With the directory, a call finds the key's bucket pair.
  *
  *    directory:  a word for each root:  NULL │ a segment of depth 0 │ an array of 2 × 2^k entries
  *
@@ -9,12 +9,11 @@
  *                └───┬───┘   │    │    └────────┬────────┘
  *    depth           2       3    3             1
  *
- * The number of an entry in its array consists of the first k bits of its keys' fingerprints, and
- * of the keys' class, a bit (geometry.h).  Several entries lead to a segment that has split fewer
- * than k + 1 times.  As the filter grows and shrinks, a new array of twice or half the size
- * replaces an array (growth.c).
+ * A key's entry in an array has a number of k + 1 bits: the first k bits of the key's fingerprint,
+ * and the key's class (geometry.h).  Several entries lead to a segment that has split fewer than k
+ * + 1 times.  As the filter grows and shrinks, arrays of twice or half the size replace arrays.
  *
- *    index:  root · the first D bits of the path        (D, path: geometry.h)
+ *    index:  root · the first D bits of the key's path   (D: the greatest depth; path: geometry.h)
  *
  * An index is a position in the directory that does not depend on the size of the root's array.
  * A segment of depth d has 2^(D - d) consecutive indices.
@@ -65,7 +64,7 @@ directory_publish(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* The array of 2 * 2^*bits entries that a root's word leads to; NULL with *bits = 0 if none. */
+/* Returns a root's array of 2 × 2^k entries, and sets *bits to k.  If there is none: NULL and 0. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);
@@ -82,7 +81,6 @@ static inline uint64_t directory_array_bytes(unsigned bits)
   return sizeof(struct directory_array) + (UINT64_C(2) << bits) * DIRECTORY_ENTRY_BYTES;
 }
 
-/* Returns the array's entry for a fingerprint and its class. */
 FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsigned bits,
                                              uint64_t fingerprint, bool class)
 {
@@ -95,15 +93,15 @@ static inline directory_entry *root_entry(const struct generation *generation, u
   return &generation->directory[cuckoo_root_of_index(&generation->geometry, index)];
 }
 
-/* The k of the smallest array that can have segments of this depth; at least 1. */
+/* Returns the least k with which an array of 2 × 2^k entries can lead to segments of this depth. */
 static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   unsigned bits = cuckoo_prefix_bits(g, depth);
   return bits > 1 ? bits : 1;
 }
 
-/* Makes an array, perhaps a published one, lead to a segment: writes the entries for the segment's
- * keys.  These have one class or, before the uneven split, both. */
+/* Makes an array, which may be published, lead to a segment: writes all entries of the segment's
+ * keys.  A segment that comes from the uneven split has keys of only one class. */
 static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
                                  unsigned bits, struct segment *segment)
 {
@@ -117,8 +115,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* The value of an index's directory entry.  Callers of this and later functions must be readers,
- * hold a growth stripe of the index, or exclude all changes. */
+/* Returns the directory entry of an index.  The caller of this or a later function must be in a
+ * read section or hold a growth stripe of the index, unless no call changes the directory. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -134,7 +132,7 @@ struct directory_range {
   uint64_t first, count;
 };
 
-/* The indices of the segment of depth `depth` to which `index` leads. */
+/* Returns all indices that lead to the same segment as `index`.  The segment has this depth. */
 static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
                                                         uint64_t index, unsigned depth)
 {
@@ -154,15 +152,15 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* The growth stripes that a call holds: consecutive ones, which calls take in ascending order.  If
- * cuckoo.growth is NULL, the lock cuckoo.own_growth replaces all. */
+/* The growth stripes that a call holds: `count` consecutive locks, taken in ascending order.
+ * Before the filter has a struct cuckoo_growth, the lock cuckoo.own_growth replaces them. */
 struct growth_stripes {
   struct lock *first;
   unsigned count;
 };
 
-/* The growth stripes of the segment of depth `depth` to which `index` leads.  A root has 2^p
- * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
+/* Returns the growth stripes of the segment of depth `depth` to which `index` leads.  The first p
+ * bits of a path (geometry.h) select one of a root's 2^p stripes; with many roots, p is 0. */
 static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
                                                       const struct generation *generation,
                                                       uint64_t index, unsigned depth)
@@ -185,8 +183,8 @@ static inline void growth_unlock(struct growth_stripes held)
     lock_release(&held.first[i]);
 }
 
-/* Takes the stripes that growth_stripes_of() returns.  While a call holds cuckoo.own_growth, no
- * other call can create the struct cuckoo_growth. */
+/* Takes the locks that growth_stripes_of() returns.  If another call has created the struct
+ * cuckoo_growth while this call waited for cuckoo.own_growth, takes growth stripes instead. */
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
@@ -205,7 +203,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
-/* The word with a root's mark (MARKED_ROOTS).  Such words follow the roots' words. */
+/* Returns the word with the mark of a root's group (see MARKED_ROOTS in geometry.h). */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
@@ -213,8 +211,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Sets a root's mark, before the root's first segment is published.  Relaxed: a traversal must find
- * the segment only after an add to it has returned. */
+/* Sets the mark of a root's group.  Must be called before the root's first segment is published.
+ * (Relaxed: a traversal may miss the segment until an add to the segment has returned.) */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -222,7 +220,7 @@ static inline void generation_mark_root(const struct generation *generation, uin
                              UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
 }
 
-/* The first root, from `root` on, that may have a segment. */
+/* Returns the first root, not before `root`, that may have a segment, or the number of roots. */
 static inline uint64_t generation_skip(const struct generation *generation, uint64_t root)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -237,15 +235,15 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
   return root < roots ? root : roots;
 }
 
-/* The state of a traversal of a generation.  Zero at the start. */
+/* The state of a traversal of a generation's segments: zero at the start. */
 struct segment_cursor {
-  uint64_t index; /* the first index of the next segment */
-  uint64_t first; /* the first index of the current segment */
-  uint64_t count; /* the number of indices of the segment, or of a root without a segment */
+  uint64_t index; /* the directory index at which the next segment begins */
+  uint64_t first; /* the directory index at which the current segment begins */
+  uint64_t count; /* how many indices the current segment has, or a root without a segment */
 };
 
-/* Returns the next segment of a generation in the order of the directory, or NULL after the last.
- * The traversal visits each segment once if no segment splits or joins meanwhile. */
+/* Returns the next segment of a generation, in the order of the directory, or NULL after the last.
+ * Each segment is returned once if no segment splits or joins during the traversal. */
 static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
@@ -259,7 +257,7 @@ static inline struct segment *segment_next(const struct generation *generation,
     }
     directory_value value = directory_at(generation, cursor->index);
     struct directory_range range = directory_range_of(g, cursor->index, directory_depth(value));
-    cursor->first = range.first; /* less than cursor->index if segments have joined */
+    cursor->first = range.first; /* less than cursor->index if segments have just joined */
     cursor->count = range.count;
     cursor->index = range.first + range.count;
     if (directory_segment(value))
@@ -272,15 +270,15 @@ static inline struct segment *segment_next(const struct generation *generation,
 
 struct bucket_pair {
   struct generation *generation;
-  const directory_entry *root_entry; /* the root's word, which is read first */
+  const directory_entry *root_entry;
   directory_value root_value;
-  const directory_entry *own_entry; /* the root's word or, if it has an array, the key's entry */
+  const directory_entry *own_entry; /* the key's entry in the root's array, or root_entry */
   directory_value own_value;
-  struct segment *segment;                /* NULL if the root has no segment */
-  const struct cuckoo_geometry *geometry; /* the segment's geometry */
-  uint64_t fingerprint;                   /* the key's fingerprint, from bit 63 down */
-  uint64_t entry;        /* the entry that an add of the key would write into the segment */
-  uint64_t lower, upper; /* the key's two buckets */
+  struct segment *segment; /* NULL if the root has no segment */
+  const struct cuckoo_geometry *geometry;
+  uint64_t fingerprint; /* the key's fingerprint, from bit 63 down */
+  uint64_t entry;       /* the entry that an add of the key would write into the segment */
+  uint64_t lower, upper;
 };
 
 /* Finds a key's bucket pair.  To show: the directory led to this pair at one instant during this
@@ -289,13 +287,13 @@ struct bucket_pair {
  *    1. If the root still has its array when this call reads the entry, the moment is this read.
  *
  *    2. Otherwise another thread has replaced the array since this call read the root's word.  A
- *       replaced array does not change, so its entry leads to the segment S to which it led when
- *       the array was replaced.  The moment is the replacement of the array or, if this took S out
- *       of the directory, just before it.
+ *       replaced array never changes, so its entry still leads to the segment to which it led when
+ *       the array was replaced.  The moment is this replacement or, if it removed the segment, just
+ *       before.
  *
  * Before the directory stops leading to a segment, the segment is marked and changes no more.
  *
- * `g` is the generation's geometry.  If parts of it are constants, the code is shorter. */
+ * `g` is the generation's geometry, perhaps a copy with constant members, for shorter code. */
 FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                                         struct generation *generation,
                                         struct cuckoo_address address)
@@ -310,7 +308,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* the same value as g->shape.shift, but loaded earlier */
+  shape.shift = g->fixed_shift; /* equal to g->shape.shift, but loaded earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
@@ -355,8 +353,8 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
                       pair->fingerprint, cuckoo_class(g, pair->fingerprint));
 }
 
-/* Whether the directory still leads to the pair.  The caller must be a reader, or hold a growth
- * stripe of the index: then the array still exists if the root's word is unchanged. */
+/* Whether the directory still leads to the pair.  The caller must be in a read section, or hold a
+ * growth stripe of the pair's index: then an unchanged root word leads to a live array. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

@@ -8,32 +8,32 @@
  *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another)
  *                └─► ...
  *
- * Each look-up reads the directory again after the prefetching.  Then it reads the stripe, the
- * buckets and, after a miss, the number of generations, in the order of lookup_fast.c.  A filter of
- * several generations has other operations, so it is not one of the *alike* filters (struct
- * cuckoo_alike).  If a filter opens its second generation during the call, the general path
+ * The call first prefetches the memory of some filters.  Then each look-up reads the directory
+ * again, the stripe, the buckets and, after a miss, the number of generations, in the order of
+ * lookup_fast.c.  A filter of several generations has other operations, so it is not *alike*
+ * (struct cuckoo_alike).  If a filter opens its second generation during the call, the general path
  * (lookup.c) repeats a look-up that missed.
  *
- * The look-ups of one contains_block() share a read section, which is short and never waits.
+ * The look-ups in these filters share a read section, which is short and never waits.
  */
 #include "cuckoo/lookup.h"
 
 #include "base/compiler.h"
 
-/* The data of a key that are the same in all filters that are alike.  Filters are *alike* if they
- * have the same function `contains`, the same seed, and the same geometry of generation 0. */
+/* The data of a key that are the same in all filters that are *alike*: these have the same function
+ * `contains`, the same seed, and the same geometry of the first generation. */
 struct cuckoo_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   uint64_t seed;
-  uint64_t hash;  /* the hash, before it is mixed with the seed */
-  uint64_t mixed; /* the result of hash_mix() */
+  uint64_t hash; /* the key's hash, before it is mixed with the seed */
+  uint64_t mixed;
   struct cuckoo_geometry g;
   struct cuckoo_address address;
-  uint64_t entry;                /* a new entry in a segment of depth 0 */
-  uint64_t stripe, lower, upper; /* the offsets of the stripe and the buckets in a segment */
+  uint64_t entry;                /* the key's new entry in a segment of depth 0 */
+  uint64_t stripe, lower, upper; /* the byte offsets of stripe and buckets in a segment */
 };
 
-/* Returns true if the first generation has this geometry, in all members that look-ups use here. */
+/* Whether the first geometry equals `g` in all members that the look-ups of this file use. */
 FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   const struct cuckoo_geometry *own = &c->first.geometry;
@@ -41,14 +41,13 @@ FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geome
          own->pair_bits == g->pair_bits && own->stripe_mask == g->stripe_mask;
 }
 
-/* The first segment of the key's root, or NULL if there is none or it has split. */
+/* Returns the only segment of a root, or NULL if the root has no segment or several. */
 FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool growable)
 {
   directory_value value = directory_load(&c->first.directory[root]);
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* Prefetches the memory that contains_split() will read. */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();
@@ -57,7 +56,7 @@ static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuc
   reader_leave(token);
 }
 
-/* Looks up a key whose root has no segment or has segments that split.  The caller is a reader. */
+/* Looks up a key whose root has no segment or several.  The caller must be in a read section. */
 static NEVER_INLINE bool contains_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   const struct bucket_pair pair = pair_at(&alike->g, cuckoo_generation(c, 0), alike->address);
@@ -92,7 +91,7 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
   return true;
 }
 
-/* `alike` is a local copy of *common, which the compiler can keep in registers. */
+/* Looks up the key.  `alike` is a local copy of *common, which can be kept in registers. */
 FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
                                  const void *common, bool growable)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first copies the entry
- * into the new lane, so that no plain add can fill this lane.  Then it moves the count of copies.
+ * Layer 2: makes room in a full bucket pair by moving entries (table/search.h).  A move copies the
+ * entry, so that no plain add fills the new lane, moves its count, and clears the old lane.
  */
 
 #include "cuckoo/segment.h"
 #include "table/search.h"
 
-/* Fewer than in a fixed filter: the search is in a read section, for which grace periods wait. */
+/* Fewer than in a fixed filter, because grace periods wait until the search has ended. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
 struct searched_segment {
@@ -34,7 +34,7 @@ FORCE_INLINE uint64_t other(const struct searched *t, uint64_t bucket, uint64_t 
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
   uint64_t mixed = (s->known | entry >> (s->shift & 63)) * CUCKOO_OTHER_MULTIPLIER;
-  return bucket ^ cuckoo_other_mask_of(s->g, mixed); /* as other_bucket() computes it */
+  return bucket ^ cuckoo_other_mask_of(s->g, mixed);
 }
 
 static bool plan_path(const struct cuckoo_geometry *g, const struct segment *segment,
@@ -60,9 +60,9 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
   return plan_path(g, segment, lower, upper, &path);
 }
 
-/* Makes one move, during which look-ups find the entry in one of the two buckets.  Returns
- * TAMIS_ABSENT if the move has become impossible.  If the count of copies gets no memory, clears
- * the new lane, and returns TAMIS_EFULL or TAMIS_ENOMEM.  The caller must hold both stripes. */
+/* Moves an entry, which look-ups meanwhile find in one of its buckets.  Returns TAMIS_ABSENT if the
+ * move has become impossible.  If memory for the duplicate count is refused, undoes the move and
+ * returns TAMIS_EFULL or TAMIS_ENOMEM.  The caller must hold both stripes. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {

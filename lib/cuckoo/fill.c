@@ -18,7 +18,7 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
-/* Adds to to->copying (segment.h) the flag in from->copying, and 1 / `part` of the number in it. */
+/* Adds from->copying (segment.h) to to->copying: the flag, and the number divided by `part`. */
 static void inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
   uint32_t copying = atomic_load_explicit(&from->copying, memory_order_relaxed);
@@ -26,8 +26,8 @@ static void inherit_copying(const struct segment *from, struct segment *to, unsi
   atomic_fetch_or_explicit(&to->copying, copying & COUNTS_COPIES, memory_order_relaxed);
 }
 
-/* Writes an entry and its count of copies into one of the entry's two buckets.  Returns NO_ROOM if
- * no path leads to a free lane, and TAMIS_EFULL or TAMIS_ENOMEM if the count got no memory. */
+/* Writes an entry and its duplicate count into an unpublished segment.  Returns NO_ROOM if no
+ * eviction makes room; TAMIS_EFULL or TAMIS_ENOMEM if memory for the count was refused. */
 static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
                           struct segment *segment, uint64_t bucket, uint64_t entry, uint64_t copies)
 {
@@ -49,7 +49,7 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   return NO_ROOM;
 }
 
-/* Copies the entries of a segment, with their counts of copies, into two children, or into a parent
+/* Copies the entries of a segment, with their duplicate counts, into two children, or into a parent
  * (to[0] == to[1]).  to[i] gets the entries whose next fingerprint bit, or class, is i. */
 static int copy_entries(struct cuckoo *c, const struct generation *generation,
                         const struct segment *from, struct segment *to[2])
@@ -74,7 +74,7 @@ static int copy_entries(struct cuckoo *c, const struct generation *generation,
   return result;
 }
 
-/* A split copies thousands of buckets in one call, so the loop has no branch. */
+/* Copies the buckets of a split.  The loop over thousands of buckets has no branch. */
 static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
                                struct segment *child[2])
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: folds a segment: replaces the copies of its keys in lanes by counts (segment.h).
+ * Layer 2: folds a segment: equal entries of a bucket pair become one with a count (segment.h).
  */
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
 enum {
-  /* A fold releases the stripes after this many buckets, which take about as long as a split. */
+  /* A fold holds the stripes for this many buckets at a time: about as long as a split does. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32, /* tamis__should_fold() requires copies in 1 / 32 of the lanes, */
-  MANY_COPIES = 8        /* plus 8 lanes, plus as many lanes as false positives take */
+  /* A fold is due if copies have taken 1 / 32 of the lanes, plus 8 lanes, plus as many lanes as
+   * false positives take. */
+  MANY_COPIES_PART = 32,
+  MANY_COPIES = 8
 };
 
 static uint32_t lanes_of_copies(const struct segment *segment)
@@ -17,7 +19,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: the number is an estimate.  The limit keeps the number below the bit COUNTS_COPIES. */
+/* Counts a lane taken by a copy, to a limit below the flag COUNTS_COPIES.  Relaxed: an estimate. */
 void tamis__note_copy_in_lane(struct segment *segment)
 {
   if (lanes_of_copies(segment) < COUNTS_COPIES / 2)
@@ -30,8 +32,8 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
   return lanes_of_copies(segment) >= lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
 }
 
-/* Makes each entry of a bucket a counted copy of the first equal entry of its pair (of the lower
- * bucket, if it has one).  The caller must hold all stripes of the segment. */
+/* Folds a bucket: an entry that equals one in an earlier lane, or in its lower bucket, becomes a
+ * counted copy of the first such entry.  The caller must hold all stripes of the segment. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {
@@ -58,8 +60,8 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* The segment counts copies from the beginning of the fold: otherwise, new copies would take the
- * lanes that the fold frees.  If the fold fails, the next add that finds no room folds again. */
+/* From the beginning of a fold, the segment counts copies: otherwise, new copies would take the
+ * lanes that the fold frees.  If a fold fails, the next add that finds no room folds again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
@@ -75,7 +77,8 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* new segments then count copies */
+  /* From now on, new segments of the filter count copies. */
+  if (result == TAMIS_OK && tamis__should_fold(g, segment))
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
   if (result == TAMIS_OK) /* a complete fold leaves no copies in lanes */
     atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);

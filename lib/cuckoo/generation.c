@@ -6,8 +6,8 @@
 #include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
 
-/* The segments of a fixed filter are in one block, which starts with the first segment.  Their
- * duplicate counts are elsewhere; if there are none, this function touches no segment. */
+/* Releases the segments.  Those of a fixed filter are in one block, which begins with the first
+ * segment.  If they have no duplicate counts, the function touches none of them. */
 static void destroy_segments(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -60,7 +60,6 @@ uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_
          (cuckoo_roots(g) == 1 ? DIRECTORY_ENTRY_BYTES : 0);
 }
 
-/* Initialises a generation in zeroed memory. */
 static void init(struct generation *generation, const struct cuckoo_geometry *g, unsigned number,
                  bool has_slabs)
 {
@@ -121,7 +120,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* the number that it gets when appended */
+  init(generation, g, cuckoo_generations(c), true);
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     *result = tamis__generation_provide_directory(c, generation);
@@ -140,8 +139,8 @@ void tamis__generation_use_block(struct cuckoo *c, void *block)
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
     if (SMALL(false, true))
-      tamis__segment_init(g, segment); /* not in normal builds: zeroed memory is valid */
-    /* As the depth is 0, the value is the address.  (To read the depth would touch a new page.) */
+      tamis__segment_init(g, segment); /* in normal builds, zeroed memory is valid */
+    /* The depth is 0, so the entry is the address.  (To read the depth would touch a new page.) */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
   generation->segments = roots;
@@ -227,8 +226,8 @@ void tamis__generation_append(struct cuckoo *c, struct generation *generation, u
 {
   cuckoo_growth(c)->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
-  /* Relaxed: the new operations only save time.  The old operations read the number of generations,
-   * and use the general path if there are several.  The new operations work with any number. */
+  /* Relaxed: calls may use the old operations after this.  These read the number of generations,
+   * and take the general path if there are several.  The new operations work with any number. */
   atomic_store_explicit(&c->head.operations, &tamis__cuckoo_any, memory_order_relaxed);
 }
 

@@ -7,7 +7,7 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes that follow a struct generation in its block. */
+/* The bytes behind a struct generation: struct slabs if `has_slabs`, and a single root's word. */
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
 /* Begins the first generation, without segments and, if it has several roots, without a directory.

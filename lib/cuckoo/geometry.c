@@ -12,34 +12,33 @@
 enum {
   GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: few, as each split copies all of them */
   FIXED_PAIR_BITS = SMALL(15, 7),   /* 65536 buckets: many, as no split copies them */
-  LARGEST_PAIR_BITS = 20,           /* the limit if segments of the usual size do not suffice */
+  LARGEST_PAIR_BITS = 20,           /* the limit if smaller segments do not suffice */
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
-  FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
-  MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers, so 4 stripes do */
-  FIRST_DEPTH = SMALL(14, 4), /* limit in generation 0: the largest array is copied in 0.1 ms */
-  NEXT_DEPTH = SMALL(9, 5),   /* depth limit in later generations */
-  SURE_DEPTH = SMALL(7, 4),   /* limit_depth() lowers no depth limit below this one */
-  MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
-  MIN_VARYING_BITS = 4,       /* splits leave each entry at least this many bits */
-  NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
+  FEW_BUCKETS = SMALL(64, 4), /* growable segments with so few buckets have 2 stripes */
+  MANY_ROOTS = SMALL(64, 16), /* with so many roots, a segment has few writers: 4 stripes suffice */
+  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: arrays are copied in 0.1 ms */
+  NEXT_DEPTH = SMALL(9, 5),
+  SURE_DEPTH = SMALL(7, 4), /* limit_depth() lowers no depth limit below this one */
+  MIN_DEPTH = 4,            /* with a lower depth limit, a generation costs more than it helps */
+  MIN_VARYING_BITS = 4,     /* splits leave each entry at least this many bits */
+  NEXT_MIN_KEYS = SMALL(8192, 64) /* a later generation has room for at least so many keys */
 };
 /* The fraction of the remaining rate that one generation may use.  The first generation gets most
  * of the rate, because most filters never have a second one. */
 static const double generation_share = 0.9;
 
-/* The lowest rate of growable filters.  From this rate up, a filter grows to at least 100,000 times
- * its capacity, and from a rate of 4.5e-8 on to a million times. */
+/* The lowest rate of a growable filter.  Filters with this rate grow to at least 100,000 times
+ * their capacity, and filters with a rate of 4.5e-8 or more to a million times. */
 static const double lowest_growing_rate = 3e-8;
 
 /* Below this rate, an uneven split in generation 0 leaves too little rate for later generations. */
 static const double lowest_uneven_rate = 4e-8;
 
-/* The largest width for each number of lanes, from 8 lanes down to 2. */
+/* The greatest lane width for each number of lanes in a bucket, from 8 down to 2. */
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-/* The index of a width in widths[], or WIDTHS if the width is not there. */
 static unsigned width_number(unsigned width)
 {
   unsigned i = 0;
@@ -68,17 +67,17 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 
 /* ---- the uneven split ----
  *
- * Segments with equal shares of the keys fill up, and split, at about the same time.  Then the
- * filter takes twice the memory that its keys need.  So one split is uneven, in a ratio of the
- * square root of 2 to 1: segments with the larger share split before the others do.  All segments
- * together then have room for at most 1.76 times their keys (docs/internals/growth.md).
+ * One split of a segment is uneven: one child gets the square root of 2 times as many keys as the
+ * other, and so splits earlier.  All segments together have room for at most 1.76 times their keys
+ * (docs/internals/growth.md).  If all splits were even, all segments would fill up and split at
+ * about the same time, and then the filter would take twice the memory that its keys need.
  *
  * If the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise the
  * uneven split is the last split that the rate allows with lanes of the present width.  Its
  * children have the next wider lanes, which cost memory but hardly any rate. */
 
-/* The lane width of the children of an uneven split that widens lanes; 0 if no split may do so: two
- * lanes in a bucket, instead of three, would have no room for the larger class. */
+/* Returns the lane width of the children of an uneven split that widens lanes, or 0 if none may:
+ * with two lanes in a bucket, instead of three, a child would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
   unsigned next = width_number(width) + 1;
@@ -129,8 +128,8 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
   return rate;
 }
 
-/* Finds the largest depth limit that keeps `rate` if the split at depth `uneven_at` is uneven.  At
- * least MIN_VARYING_BITS bits of an entry never become prefix. */
+/* Returns the largest depth limit with which the generation keeps `rate`, if segments of depth
+ * `uneven_at` split unevenly.  Splits leave each entry at least MIN_VARYING_BITS bits. */
 static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double rate,
                            unsigned max_depth)
 {
@@ -169,7 +168,7 @@ static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry 
   g->depth_limit = (uint8_t) best;
 }
 
-/* Chooses the narrowest shape that allows enough splits, and then its largest depth limit. */
+/* Chooses the narrowest lanes with which `rate` allows enough splits, and a depth limit. */
 static bool choose_growing_shape(double rate, bool first, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
@@ -233,12 +232,11 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
-  /* If entries age, shape.ages is 1, and one bit of an entry's lane is the marker. */
+  /* If shape.ages is 1, one bit of a lane is the marker. */
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }
 
-/* Derives the number of stripes, and then the members that depend on it. */
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
@@ -257,18 +255,18 @@ static void derive_sizes(struct cuckoo_geometry *g)
 
 /* ---- the number of segments ----
  *
- * A segment gets a random number X of the keys, with mean m, and is full when about F lanes are in
- * use.  Measurements show that F is normally distributed.  If X > F, a growable filter splits the
- * segment, so its plan only keeps X > F rare.  A fixed filter refuses a key, so its plan gives X >
- * F at most the probability `load_early`. */
+ * A segment gets a random number X of the keys, with mean m, and has no more room when F lanes are
+ * in use.  Measurements show that F is normally distributed.  If X > F, a growable filter splits
+ * the segment early, so its plan only makes X > F rare.  A fixed filter refuses a key, so its plan
+ * gives X > F at most the probability `load_early`. */
 
-/* A normally distributed number is 4.75 standard deviations below its mean with probability 10^-6.
- * So in one growable filter in a million, F (above) is so low that the only segment splits early.
- * (Buckets that get more keys than lanes, which the plan ignores, make at most 4 of 10^5 filters
- * split early.) */
+/* A growable filter has one segment only if its keys are so many standard deviations below the mean
+ * of F, the number of lanes in use when the segment is full.  So one filter of a million splits
+ * early.  (And at most 4 of 10^5 do because a bucket pair gets more keys than it has lanes.) */
 static const double only_growing_segment_deviations = 4.75;
 
-/* The mean m of X (above) for which the mean of F, `full`, is 5 deviations of F - X above m. */
+/* Returns the mean number of keys in a segment that is 5 standard deviations of F - X below the
+ * mean of F, `full`.  (A segment gets X keys, and has room for F: see above.) */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
@@ -290,8 +288,9 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
   return ceil(keys / cuckoo_geometry_full_keys(g));
 }
 
-/* The largest mean m at which any of s = n / m segments gets too many of n keys (X > F) with at
- * most the probability `load_early`.  F has mean `full`, standard deviation d.  For any t > 0,
+/* Returns the largest m with which this is rare: any of s = n / m segments gets more of the n keys
+ * (X) than it has room for (F).  Rare means at most the probability `load_early`.  F has mean
+ * `full` and standard deviation d.  For any t > 0,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)     (E: mean)
@@ -317,7 +316,7 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* The number of roots of a fixed filter, or INFINITY if such segments cannot hold `keys`. */
+/* The number of roots of a fixed filter; INFINITY if segments of this size cannot hold `keys`. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
@@ -371,10 +370,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit in two cases.  If keys need a second hash: look-ups are faster with one.
- * If segments have few buckets: headers and directory take most bytes, and later generations have
- * larger segments.  If the new limit excludes the uneven split, the first split becomes uneven or,
- * if the rate forbids this, the last split. */
+/* Lowers the depth limit if keys need a second hash, because look-ups with one hash are faster, and
+ * if segments have few buckets: headers and directory take most of their bytes, and later
+ * generations have larger segments.  If the new limit excludes the uneven split, the first split
+ * becomes uneven or, if the rate forbids this, the last one. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -402,7 +401,6 @@ int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *o
     return TAMIS_EINVAL;
   if (options->growable)
     limit_depth(generation_share * options->fpp, &g);
-  /* Keys with equal 64-bit hashes cause this rate in any filter. */
   if (options->fpp < hash_collision_rate(options->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
@@ -424,15 +422,15 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                               .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
-  /* A generation begins with room for half as many keys as the filter has or, if its depth limit D
-   * is above 8, for 2^(7 - D) times as many.  So when all its segments have split D times, it has
-   * room for 2^(D - 1) times, at most 128 times, as many keys. */
+  /* A generation begins with room for half as many keys as the filter has (if its depth limit D is
+   * above 8, for 2^(7 - D) times as many).  When all its segments have split D times, it has room
+   * for at most 128 times as many keys as the filter had. */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* Adds to `bits` if cuckoo_geometry_may_follow() would be false, as may be after many removes. */
+  /* Raises `bits` if cuckoo_geometry_may_follow() would be false, as after many removes. */
   unsigned known = cuckoo_least_bits(&g), least = cuckoo_least_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
@@ -504,7 +502,7 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
   unsigned used = g->root_shift + g->pair_bits;
   unsigned lacking = 64 - CUCKOO_HASH_BITS;
-  unsigned before = lacking + g->root0_bits + used; /* the number of bits before `more` */
+  unsigned before = lacking + g->root0_bits + used;
   assert(before < 64);
   return bits >> lacking >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

@@ -2,16 +2,13 @@
  *
  * Layer 0: the sizes of a cuckoo filter, and the address of a key.
  *
- * A key's hash string is an endless string of bits, computed from the mixed hash.  In every
+ * A key's hash string is an endless string of bits, computed from the key's mixed hash.  In every
  * generation, root, pair and fingerprint of a key are pieces of this one string:
  *
- *    hash_spread(hash) × roots of the first generation
- *     └─► root0 · bits root0: the integer part; bits: the fraction, which is endless │
- *    in the first generation:
- *         root = root0 │ pair: m bits │ fingerprint: all bits that follow
+ *    hash_spread(hash) × roots of the first generation = root0 (the integer part) · the fraction
  *
- *    in a later generation, with 2^k roots for each root0: root = root0 · k bits │ pair: m bits │
- *         fingerprint: all bits that follow
+ *    first generation:   root = root0          │ pair: m bits │ fingerprint: all bits that follow
+ *    later generation:   root = root0 · k bits │ pair: m bits │ fingerprint: all bits that follow
  *
  *    index  = root · the first D bits of the path     (in the directory; D: the greatest depth)
  *    path   = the first P bits of the fingerprint · class · its other bits         (P: see below)
@@ -19,19 +16,18 @@
  *    entry  = w - 1 bits of the fingerprint, which follow the prefix of the segment
  *
  * g is a hash of the first w - 1 bits of the fingerprint, where w is the lane width of segments
- * that have not split.  Every entry knows these bits, because the bits that an entry loses become
- * the prefix of its segment.  So an entry and either of its buckets determine its other bucket, as
- * in partial-key cuckoo hashing.
+ * that have not split.  Every entry knows these bits, because the bits that it loses become the
+ * prefix of its segment.  So an entry and its present bucket determine its other bucket, as in
+ * partial-key cuckoo hashing.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
  * The class of a key is a bit computed from the same bits as g.  It is 1 for 41 % of the keys.  The
  * *uneven split* is the split of a segment of depth P.  It separates the keys by class, and moves
  * no bit of the fingerprint into the prefix.  In generation 0 the children may have wider lanes.
- * geometry.c says what this split is for.
  *
  * The root, lower bucket, prefix and known bits of an entry are the first bits of a hash string.
- * The entry matches all keys whose hash string begins with these bits.  Of two entries that match a
- * key, the one that knows more bits matches a subset of the keys that the other one matches.
+ * The entry matches all keys whose hash string begins with these bits.  If two entries match a key,
+ * the entry that knows more bits matches a subset of the keys of the other entry.
  */
 #ifndef TAMIS_LIB_CUCKOO_GEOMETRY_H
 #define TAMIS_LIB_CUCKOO_GEOMETRY_H
@@ -59,7 +55,7 @@ enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is un
 struct cuckoo_geometry {
   struct lane_shape shape; /* the lanes of segments whose depth is at most `uneven_at` */
   uint64_t first_roots;    /* the number of roots of the first generation */
-  /* The number of bits of root0; as many lowest bits of hash × first_roots are not random. */
+  /* The number of bits of root0.  (So many low bits of hash × first_roots are not random.) */
   uint8_t root0_bits;
   uint8_t root_shift;      /* the number of bits of root after root0 (k) */
   uint8_t pair_bits;       /* the number of bits of pair (m) */
@@ -84,9 +80,9 @@ int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *o
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Whether a generation with geometry `g` may follow one with geometry `before`: entries of `g` must
- * never know fewer bits than cuckoo_least_bits(before).  So an entry shows to which segment of each
- * earlier generation its keys belong ([E] in snapshot.c). */
+/* Whether a generation with geometry `g` may follow one with geometry `before`: all its entries
+ * must know at least cuckoo_least_bits(before) bits.  So an entry shows to which segment of each
+ * earlier generation its keys belong, as [E] in snapshot.c requires. */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
@@ -109,7 +105,7 @@ double cuckoo_geometry_next_rate(double rate, bool growable);
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
-/* The mean number of keys in the segments of a growable filter when the first one is full. */
+/* The mean number of keys in a growable filter's segments when the first of them is full. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g);
 
 static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
@@ -128,7 +124,7 @@ static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
-/* The bytes of a small filter's home; in a fixed filter they are rounded up, as in saved files. */
+/* The bytes of a small filter's home (table.h); in a fixed filter rounded up, as in saved files. */
 static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
@@ -144,13 +140,13 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
   return g->first_roots << g->root_shift;
 }
 
-/* The number of bits of the hash string after root0 that lead to a bucket. */
+/* How many bits of the hash string after root0 select a bucket pair. */
 static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
 {
   return g->root_shift + g->pair_bits;
 }
 
-/* The number of bits of the hash string after root0 that an entry never loses. */
+/* How many bits of the hash string after root0 every entry knows for life. */
 static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
 {
   return cuckoo_place_bits(g) + 63 - g->fixed_shift;
@@ -209,7 +205,7 @@ static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t ro
   return root << g->depth_limit | cuckoo_top_bits(path, g->depth_limit);
 }
 
-/* The fingerprint bits in an index, without the class, from bit 63 down. */
+/* Returns the fingerprint bits in an index, without the class, from bit 63 down. */
 static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t index)
 {
   uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
@@ -239,8 +235,8 @@ struct cuckoo_address {
   bool class;
 };
 
-/* 2^64 / the golden ratio.  Its product with the first w - 1 fingerprint bits (w: see above) gives
- * the class, and the mask that leads from one bucket to the other.  Source: Knuth, TAOCP 3, 6.4 */
+/* 2^64 / the golden ratio (Knuth, TAOCP 3, 6.4).  Its product with the first w - 1 fingerprint bits
+ * (w: the lane width at depth 0) gives the class, and the mask that leads to the other bucket. */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
 FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
@@ -260,9 +256,9 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (For
- * consecutive fingerprints, the product spreads these bits as evenly as its first bits.  So each
- * class has its usual share of the keys of any prefix.) */
+/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (The
+ * product spreads these bits as evenly as its first bits, even for consecutive fingerprints.  So
+ * each class has its usual share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -276,8 +272,8 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 }
 
 /* Returns the part of the hash string that begins at the fingerprint, if keys need a second hash.
- * The second hash replaces the lowest bits of hash × first_roots, which are not random (see
- * root0_bits).  Not inlined, or the compiler would compute the second hash in every look-up. */
+ * The second hash replaces the lowest bits of hash × first_roots, which are not random.  Not
+ * inlined: the compiler would otherwise compute the second hash in every look-up. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 
@@ -376,7 +372,7 @@ static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fi
  * The straight paths of look-up and insert copy a geometry, and put constants into the members
  * whose values they know.  The compiler folds these constants. */
 
-/* The geometry of a first generation that needs only one hash. */
+/* Copies the geometry of a first generation that needs only one hash. */
 FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_geometry *first,
                                                           bool growable)
 {

@@ -2,39 +2,32 @@
  *
  * Layer 2: grows and shrinks filters, one segment at a time.
  *
- *    create   The first key of a root arrives in the newest generation.  The root gets a segment of
- *             depth 0.
+ *    create   A root gets its first segment when its first key arrives in the newest generation.
  *    split    Two segments of depth d + 1 replace a full segment of depth d.  Each gets the entries
  *             with one value of the next fingerprint bit, or of the class.
  *    open     A full segment is at the split limit.  A new generation takes the new keys.
  *    fold     Copies of keys have filled a segment.  Counts replace the copies (segment.h).
  *
- * tamis__grow() takes one of these steps, which step_for() chooses.  If a limit refuses a split or
- * a new generation, tamis__grow() folds.  shrink.c joins two siblings with few entries to one
- * segment, and drops empty segments.
+ * tamis__grow() takes the step that step_for() chooses (docs/internals/growth.md has its rules).
+ * If a limit refuses a split or a new generation, tamis__grow() folds.  shrink.c joins two siblings
+ * with few entries to one segment, and drops empty segments.
  *
  * Look-ups never wait for any of these steps.  A writer that finds room waits only while a split or
  * a join holds the stripes of the writer's segment: for the time to copy one segment and to
- * allocate memory for its counts of copies, if there are any.  A writer that must make room also
- * waits for growth stripes.
+ * allocate duplicate counts.  A writer that must make room also waits for growth stripes.
  *
- * Growth stripes (cuckoo.growth in table.h).  A call that splits a segment holds the segment's
- * growth stripes.  A call that joins segments or replaces an array holds all growth stripes of the
- * root.  While a call holds one growth stripe of a segment, no other call can remove the segment,
- * or the array that leads to the segment, from the directory.  So the segment stays alive without
- * an RCU read section.
+ * While a call holds one growth stripe of a segment (cuckoo.growth in table.h), no other call can
+ * remove the segment, or the array that leads to it.  So both stay alive without a read section.
  *
  * How a segment S leaves:
  *
- *    0. The call takes the growth stripes of S, and allocates the new segments and, if the split
- *       needs one, a larger array.
+ *    0. The call takes the growth stripes of S, and allocates new segments and perhaps an array.
  *    1. It takes all stripes of S: from now on no thread changes S.
  *    2. It copies the entries of S, and their counts of copies, into the new, unpublished segments.
  *    3. It marks the stripes of S as having left.
  *    4. It changes the directory to lead to the new segments.
  *    5. It releases the stripes of S.
- *    6. It releases the growth stripes, and then retires S and a replaced array, because retiring
- *       may pause (reclaim.h).
+ *    6. It releases the growth stripes, and then retires S and a replaced array (this may pause).
  *
  * To show: every call finds the true state of a key.  For each key, one store leads calls from S to
  * the new segment: the store to the key's directory entry or, if the array is replaced, to the
@@ -44,13 +37,10 @@
  *
  *    A reader that finds S has read the root's word before the store: after the store, neither this
  *    word nor its array leads the key to S.  (An older array was replaced before the mark.)  If the
- *    reader reads the buckets before the mark, it finds the true state at that instant.  If it
- *    reads them after the mark, it finds the state that was true from the mark until the store,
- *    and so during the reader's call.
+ *    reader reads the buckets before the mark, it finds the true state at that instant.  After the
+ *    mark, it finds the state that is true from the mark until the store, and so during its call.
  *
  *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
- *
- * docs/internals/growth.md has a picture of this, and the table of rules that step_for() follows.
  */
 #include "cuckoo/growth.h"
 
@@ -64,8 +54,7 @@
 
 /* If a segment has no room although less than 1 / SKEW_DIVISOR of its lanes are in use, it has many
  * copies of keys, or keys that were chosen with knowledge of the seed.  A split would not help.
- * (Tiny segments can have no room by chance.  So can segments at the split limit, where each bucket
- * has few possible partners.) */
+ * (A segment with fewer than SKEW_MIN_LANES lanes may have no room by chance.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- a change of the directory ---- */
@@ -100,7 +89,6 @@ void tamis__change_leaves(struct change *change, struct segment *segment)
   change->segments = &segment->retired;
 }
 
-/* Changes the root's word.  The root's array, if there is one, leaves the directory. */
 void tamis__change_root(struct change *change, directory_value value)
 {
   change->array = change_array(change, &change->bits);
@@ -161,11 +149,10 @@ static uint64_t bytes_of_split(const struct change *change, const struct segment
 struct split {
   struct segment *child[2];
   struct directory_array *larger; /* NULL: the array is large enough */
-  unsigned bits;                  /* the k of `larger` (directory.h) */
+  unsigned bits;
 };
 
-/* Allocates all memory that a split needs, except for duplicate counts: their size is known only
- * under the stripes. */
+/* Allocates all memory that a split needs, except for duplicate counts, which may still change. */
 static int allocate_split(struct change *change, struct segment *parent, struct split *split)
 {
   struct cuckoo *c = change->c;
@@ -200,7 +187,7 @@ static void put_children(struct change *change, struct segment *child[2],
     tamis__change_root(change, directory_value_of_array(larger, bits));
 }
 
-/* Returns NO_ROOM if a child, whose lanes are wider, has too few lanes for its entries. */
+/* Splits a segment.  Returns NO_ROOM if a child with wider lanes has too few for its entries. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -228,8 +215,8 @@ static int split_locked(struct change *change, struct segment *parent)
   tamis__segment_destroy(c, g, split.child[0]);
   tamis__segment_destroy(c, g, split.child[1]);
   tamis__cuckoo_release(c, split.larger, directory_array_bytes(split.bits));
-  /* max_bytes had room when the split began, so other calls have reserved memory meanwhile.  The
-   * split may have made such calls fail: the full marks that they have set must become invalid. */
+  /* The split fitted into max_bytes when it began, so other calls have taken memory since.  The
+   * split's own memory may have made such calls fail: their full marks must become invalid. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -237,9 +224,9 @@ static int split_locked(struct change *change, struct segment *parent)
   return result;
 }
 
-/* Creates the first segment of a root in the newest generation.  No generation is opened meanwhile:
- * a root of an older generation must never get a first segment, because look-ups and unique adds
- * that have found none rely on this. */
+/* Creates the first segment of a root, unless the generation is no longer the newest.  A root of an
+ * older generation never gets a first segment, because look-ups and unique adds rely on this.
+ * While the function holds the lock `opening`, no generation is opened. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -302,8 +289,8 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* The last step that may make room in a segment that must not split.  REFUSE: the segment counts
- * copies, and no copy has taken a lane since the last fold. */
+/* The last step for a segment that must not split: FOLD or, if the segment counts copies and no
+ * copy has taken a lane since the last fold, REFUSE. */
 static enum step last_step(const struct segment *segment)
 {
   uint32_t copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
@@ -393,7 +380,7 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* Returns 0 if a split of the segment needs a larger array, otherwise the segment's depth. */
+/* The depth for tamis__change_begin(): the segment's or, if a split needs a larger array, 0. */
 static unsigned depth_to_lock(const struct bucket_pair *pair)
 {
   unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);

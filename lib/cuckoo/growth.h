@@ -37,8 +37,8 @@ void tamis__shrink_late(struct cuckoo *c);
 /* ---- for growth.c and shrink.c: a change of the directory ---- */
 
 /* A change holds growth stripes from tamis__change_begin() to tamis__change_end().  A function that
- * replaces a root's segment or array, or joins segments, requires all growth stripes of the root;
- * any other function with a change requires those of the segment. */
+ * replaces a root's segment or array, or joins segments, requires all growth stripes of the root.
+ * Other functions require the growth stripes of the segment. */
 struct change {
   struct cuckoo *c;
   struct generation *generation;
@@ -48,7 +48,7 @@ struct change {
   struct retired *segments;
   struct directory_array *array;
   unsigned bits;  /* the k of `array` (directory.h) */
-  uint32_t rooms; /* for full marks: c->rooms as the change began, plus the change's additions */
+  uint32_t rooms; /* for full marks: c->rooms at the beginning, plus the change's additions */
 };
 
 /* Takes the growth stripes of the segment that has this depth and index (for depth 0, all growth

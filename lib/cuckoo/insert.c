@@ -5,32 +5,29 @@
  *    1. Find the key's bucket pair in the newest generation or, after limits are reached there, in
  *       an older one.  Take the pair's stripes.  (A plain add takes only the stripe of the bucket
  *       that it writes or, in a fixed filter, none.)
- *    2. Check that the segment has not left the directory, and that no generation was opened since
- *       step 1.
+ *    2. Check that the segment has not left the directory, and that no generation was opened.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
- *       again.  If the segment is marked as full, an older generation may take the key; if none
- *       can, the add is refused.
+ *       again.  If the segment is marked as full, try older generations, or refuse the add.
  *
- * [B] One winner.  To show: two unique adds P and Q of one key take turns.  A unique add holds the
- *     stripes of the key's bucket pairs in all generations while it searches and inserts.  After it
- *     has taken them, it reads the number of generations again.
+ * [B] One winner.  To show: two unique adds P and Q of one key take turns.  A unique add takes the
+ *     stripes of the key's bucket pairs in all generations, reads the number of generations again,
+ *     searches, and inserts.  Then it releases the stripes.
  *
- *     1. If P and Q have read the same number, the stripes in the newest generation make them take
- *        turns.  Otherwise let Q be the one with the larger number, and N the newest generation
- *        for P.
- *     2. If Q found a segment in N, Q also holds the stripes of the pair in N.
- *     3. If the segment was created after Q found none, P took its stripes later still, reads the
- *        larger number and begins again.
- *     4. If the segment was dropped before Q found none, P finds it marked and begins again, or had
- *        released its stripes before.
+ *     1. If P and Q have read the same number, they take turns at the stripes in the newest
+ *        generation.  Otherwise let Q be the add that has read the larger number, and N the
+ *        generation that is the newest for P.
+ *     2. If Q found a segment for the key in N, they take turns at the stripes in N.
+ *     3. If Q found none, and the segment was created later, P takes its stripes later still, reads
+ *        the larger number, and begins again.
+ *     4. If Q found none because the segment had been dropped, P finds the segment marked and
+ *        begins again, or had released the stripes before the drop.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
- *     if there is no lane for the copy, or if the segment counts copies (segment.h).  It is counted
- *     with the match in the newest generation that knows most bits.  If the newest generation has
- *     no match, the copy is counted with a match in the oldest generation that has one and still
- *     accepts adds.  Any match is correct, because a remove may take any match.  (Two simultaneous
- *     adds of a new key may each take a lane: see [O].)
+ *     if there is no lane for the copy, or if the segment counts copies (segment.h).  The count is
+ *     that of the match in the newest generation that knows the most bits or, without such a match,
+ *     of a match in the oldest generation that has one and still accepts adds.  Any match is
+ *     correct, because a remove may take any match.  (See also [O].)
  *
  * [O] One stripe or none.  If no entry of either bucket matches the key, a plain add chooses a free
  *     lane without a lock.  Let A be the bucket of this lane, and B the key's other bucket.
@@ -45,15 +42,14 @@
  *     compare-and-swap, and clears lanes by an atomic AND.  X relies only on the entries that it
  *     has found, which stay.  If the add fills the free lane that X has chosen, X undoes its steps.
  *
- *     How many lanes can simultaneous adds of a key fill?  Two, which max_lanes_per_key() always
- *     allows, with one exception.  All entries that match the key have its buckets A and B, which
- *     follow from bits that an entry never loses.  So every other call that adds, moves, counts or
- *     removes such an entry holds the stripes of A and B, except for another plain add, which may
- *     write to B at the same time.  Both adds have usually found no match in A or B, so at most two
+ *     Simultaneous adds of a key fill at most two lanes, which max_lanes_per_key() always allows,
+ *     with one exception.  All entries that match the key are in A or B.  So every other call that
+ *     adds, moves, counts or removes such an entry holds the stripes of A and B, except for another
+ *     plain add, which may write to B.  Both adds have found no match in A or B, so at most two
  *     such adds write, one to each bucket.  (A growable filter's add reads B again, because other
- *     calls could have filled B with copies since its first read.  In a fixed filter this may
- *     happen, if A has its first value again when the add writes.  Then the key gets one more lane
- *     for each thread that adds it at the same moment.)
+ *     calls could have filled B with copies since its first read.  The exception is a fixed filter
+ *     in which this happens, and A has its first value again when the add writes.  Then the key
+ *     gets one more lane for each thread that adds it at the same moment.)
  *
  *     The order in a fixed filter.  Let R be a call that holds both stripes, and P a plain add of
  *     R's key that writes to a bucket after R has read this bucket.  R takes effect before P.  R
@@ -62,8 +58,7 @@
  *     running when P wrote, and take effect then: Q, R, P.  Thus a unique add may win although a
  *     plain add of its key has just returned, and a count or a save may miss that add.
  *
- * docs/internals/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs
- * never waits for a growth stripe.
+ * A call that holds stripes of bucket pairs never waits for a growth stripe.
  */
 #include "base/compiler.h"
 #include "cuckoo/growth.h"
@@ -85,8 +80,8 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return result;
 }
 
-/* Counts a copy of a key that the pair matches, if the copy should not have its own lane.  Returns
- * whether the add is done, with its result in *result; otherwise the copy needs a lane. */
+/* Counts a copy of a key that an entry of the pair matches, unless the copy should get a lane.
+ * Returns false if the copy needs a lane, otherwise true, with the add's result in *result. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
@@ -113,8 +108,8 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
-/* Inserts a key, or counts it if `no_path`: no eviction makes room.  Returns the result of the add,
- * NO_ROOM, MARKED_FULL or RETRY. */
+/* Inserts a key, or counts a copy.  If `no_path`, no eviction makes room.  Returns the result of
+ * the add, NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -138,7 +133,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
  * are reached there, attempts are in older generations, in which removes may have made room. */
 struct attempt {
   unsigned generations; /* the number of generations when these attempts began */
-  unsigned older;       /* the number of generations newer than that of the next attempt */
+  unsigned older;       /* how many generations are newer than the one of the next attempt */
   bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
 
@@ -170,11 +165,11 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
-/* Makes one attempt, in a read section.  Sets *pair.  Returns a result of the API or of put.h. */
+/* Makes an attempt, in a read section.  Sets *pair.  Returns a result of tamis.h or table/put.h. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* Counts a copy of a key that only older generations match ([F]), or returns NO_ROOM. */
+/* Counts a copy of a key that only older generations match, or returns NO_ROOM. */
 static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
 {
   const struct bucket_pair *newest = &locked->pair[locked->n - 1];
@@ -296,8 +291,8 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
 
 /* ---- the straight path: one generation, a registered reader, and a free lane ---- */
 
-/* Writes the entry without a stripe in a fixed filter, and with one stripe in a growable filter:
- * see [O].  Returns TAMIS_OK, or RETRY if the add needs both stripes. */
+/* Adds a key without a stripe in a fixed filter, and with one stripe in a growable filter: see [O]
+ * above.  Returns TAMIS_OK, or RETRY if the add needs both stripes. */
 FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g)
 {
@@ -378,7 +373,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
 STRAIGHT(growable, true)
 STRAIGHT(fixed, false)
 
-/* Prefetches a group's cache lines: for writing if the thread's last add in a group wrote. */
+/* Prefetches a group for writing if the last add of the thread's previous group wrote its key. */
 #define CALLS(call, sort)                                                                    \
   int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \
   {                                                                                          \

@@ -3,8 +3,7 @@
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
  * The data may be damaged or made up.  So a load allocates a segment only when the segment's data
- * arrive.  (The size of a directory follows from the geometry alone: docs/reference/format.md.)
- * The load computes all counters, and uses no lock words, versions or addresses in the data.
+ * arrive, computes all counters, and uses no lock words, versions or addresses in the data.
  */
 #include "cuckoo/save.h"
 
@@ -20,16 +19,16 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   struct cuckoo *c;
-  uint64_t totals[SAVED_TOTALS]; /* the totals of the data read so far */
+  uint64_t totals[SAVED_TOTALS]; /* the totals (save.h) of the data read so far */
   /* Members for a growable filter: */
   struct retired *list; /* the segments of a root that is not complete yet */
-  uint64_t next;        /* the least possible index of the next segment */
-  uint64_t *removed;    /* hashes of removed keys */
+  uint64_t next;        /* the least directory index that the next segment may have */
+  uint64_t *removed;
   size_t removed_n, removed_room;
   /* Members for a fixed filter: */
   struct saved_memory memory; /* the block with the segments */
-  uint64_t segments;          /* the number of segments that have been read */
-  uint64_t places;            /* a digest of the segments' offsets in the file */
+  uint64_t segments;
+  uint64_t places; /* a digest of the segments' offsets in the file */
 };
 
 static struct generation *newest(const struct load *l)
@@ -37,8 +36,8 @@ static struct generation *newest(const struct load *l)
   return cuckoo_generation(l->c, cuckoo_generations(l->c) - 1);
 }
 
-/* Sets `copying` and the stripes' counts of a segment, and returns the number of lanes in use.  In
- * a mapped filter, `segment` is NULL (here and in load_counts()), and nothing is set. */
+/* Sets segment->copying and each stripe's number of lanes in use, and returns the sum of these
+ * numbers.  In a mapped filter, `segment` is NULL (also in load_counts()): nothing is set. */
 static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *segment,
                             const uint32_t used[CUCKOO_FIXED_STRIPES], uint64_t copying)
 {
@@ -67,7 +66,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 
 /* ---- segments of a growable filter ---- */
 
-/* Whether all segments of the last root have been read. */
+/* Whether all segments of the root that was read last have been read. */
 static bool root_is_complete(const struct load *l)
 {
   return (l->next & ((UINT64_C(1) << newest(l)->geometry.depth_limit) - 1)) == 0;
@@ -283,8 +282,8 @@ static bool adopt_place(struct load *l, uint64_t root, uint64_t place)
   return true;
 }
 
-/* Reads the table of the segments' offsets in the file.  Checks that it equals the offsets of the
- * segments that were read or, in a mapped filter, makes the directory lead to these offsets. */
+/* Reads the table of the segments' offsets in the file, and compares it with the offsets of the
+ * segments that were read.  In a mapped filter, makes the directory lead to the offsets. */
 static int read_places(struct load *l, const struct cuckoo_geometry *g)
 {
   struct saved_block block;

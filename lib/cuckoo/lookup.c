@@ -39,8 +39,7 @@
  *     matching entry was in an older pair at any time between the two reads: a writer would have
  *     added it after the first read of its word, and bumped the version before the entry left.  The
  *     look-up also checks that the newest generation's segment is still in the directory, and that
- *     the number of generations is the same.  So the miss takes effect when the miss in the newest
- *     generation does.
+ *     the number of generations is the same.  So the miss takes effect as in the newest generation.
  *
  *     Segments that have left: the general path compares the word of the root and the entry of its
  *     array with their earlier values.  While these are the same, no thread can find the segments
@@ -53,14 +52,12 @@
  *     of generations.  If this number is not 1, the general path looks the key up again.  If it is
  *     1, a miss is final, even if the segment has left the directory:
  *     - Without a segment, the miss takes effect when the look-up reads the root's word.
- *     - If the first version has no mark, the miss takes effect as above, because a later mark
- *       would make the versions differ.
+ *     - If the first version has no mark, neither has the second.  The miss takes effect as above.
  *     - If the first version has the mark, no writer changes the segment any more.  Then the miss
  *       takes effect at the read of A or, if the segment left the directory before, when it left.
  *
  * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane.
- *     stripe.h says why look-ups then find the entry.  Splits and joins fill new segments before
- *     they publish them.
+ *     So look-ups find the entry (stripe.h).  Splits and joins publish only filled segments.
  */
 #include "cuckoo/lookup.h"
 

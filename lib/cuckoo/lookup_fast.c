@@ -3,8 +3,7 @@
  * Layer 2: fast look-ups in the first generation of a cuckoo filter.
  *
  * These look-ups are the *straight path*, for the usual case: one generation, a registered reader,
- * and no entry that moves meanwhile.  They leave all other cases to lookup.c, which explains why
- * the answers are the same.
+ * and no entry that moves meanwhile.  They leave other cases, and the proof, to lookup.c.
  */
 #include "cuckoo/lookup.h"
 
@@ -46,7 +45,7 @@ FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *f
   return lookup_finish(lookup, &g);
 }
 
-/* In a segment of depth 0, no entry has lost bits, so the code that compares entries is shorter. */
+/* Looks up a key.  Shorter code compares entries at depth 0, where no entry has lost bits. */
 FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first, uint64_t hash)
 {
   struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, true);
@@ -105,7 +104,8 @@ CALLS(fixed)
 
 /* ---- batches of look-ups ---- */
 
-/* The keys in a group.  A loop for each step takes fewer registers than one loop for all steps. */
+/* How many keys of a batch take a step before any takes the next step.  A loop for each step needs
+ * fewer registers than one loop for all steps. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
@@ -128,10 +128,9 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
   return missed ? tamis__contains_mixed_any(c, mixed) : tamis__contains_again(c, mixed);
 }
 
-/* Finishes look-ups that prepare_group() prepared FILTER_AHEAD keys earlier.  Since then, a segment
- * may have left the directory, or a root may have got its first segment.  Then an answer from the
- * old state could be older than the answer for the previous key.  So such a key (result.stale) is
- * looked up again. */
+/* Finishes look-ups that prepare_group() prepared FILTER_AHEAD keys earlier.  Looks a key up again
+ * if its segment has left the directory, or its root had no segment (result.stale): otherwise the
+ * answer could be older than the answer for the previous key. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {

@@ -23,7 +23,6 @@ static void *try_allocate(struct cuckoo *c, uint64_t size, uint64_t cleared, int
   return block;
 }
 
-/* Releases retired memory.  Returns whether any was released. */
 static bool release_retired(struct cuckoo *c)
 {
   struct cuckoo_growth *growth = cuckoo_has_growth(c);

@@ -24,20 +24,19 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, uint64_t s
 /* Releases a block, which may be NULL. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 
-/* Whether max_bytes allows `size` more bytes: now, or perhaps after a release of retired memory. */
+/* Whether max_bytes allows `size` more bytes: now, or after a release of retired memory. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 /* ---- segments, in slabs if the filter is large: slabs.c ---- */
 
-/* The bytes of the heads of all slabs that a first generation is planned to fill. */
+/* The bytes of struct slab in all slabs that a first generation is planned to fill. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
 void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 
-/* Allocates zeroed memory for a segment, in a slab or as a separate block.  If memory is refused,
- * returns NULL with the reason in *result. */
+/* Allocates zeroed memory for a segment, or returns NULL with the reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
                                                int *result);
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, uint64_t size);

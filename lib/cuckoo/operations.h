@@ -4,8 +4,7 @@
  *
  * Filters of the *sorts* `growable` and `fixed` have one generation, which needs one hash of a key.
  * Functions of the sort `any` work on all filters.  A filter that opens a second generation gets
- * the operations of `any`.  A call that has just read the pointer to the old operations runs one of
- * them, which then takes the general path.
+ * the operations of `any`.  The old operations, if still called, then take the general path.
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
@@ -40,7 +39,6 @@ size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, siz
 extern const struct filter_operations tamis__cuckoo_growable, tamis__cuckoo_fixed,
     tamis__cuckoo_any;
 
-/* Removes one copy of a key with this mixed hash. */
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
 /* The number of copies of a key or, in counts[], of each of n <= FILTER_GROUP keys. */

@@ -8,7 +8,7 @@ void tamis__unlock_pairs(const struct locked_pairs *locked)
       pair_unlock(&locked->pair[i], locked->pair[i].geometry);
 }
 
-/* Takes the stripes of all pairs, then reads the number of generations again: [B] in insert.c. */
+/* Takes the stripes of a key's pairs in all generations, as [B] in insert.c requires. */
 void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pairs *locked)
 {
   for (;;) {

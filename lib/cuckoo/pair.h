@@ -26,7 +26,6 @@ FORCE_INLINE void pair_unlock(const struct bucket_pair *pair, const struct cucko
   segment_unlock(g, pair->segment, pair->lower, pair->upper);
 }
 
-/* Prefetches the memory of a pair, without reading the segment. */
 static inline void pair_prefetch(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                                  bool to_write)
 {
@@ -128,8 +127,8 @@ struct free_place {
 };
 
 /* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
- * Lanes fill from the lowest up, so this is the bucket whose first free lane is lower.  The caller
- * must have seen a free lane. */
+ * (Lanes fill from the lowest up, so its first free lane is the lower one.)  A lane must be
+ * free. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {

@@ -4,13 +4,12 @@
  *
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
  * match the key, in any generation, the remove takes the one that knows the most bits of the hash
- * string.  If this entry has counted copies, the remove takes one of them; otherwise it clears the
- * lane.
+ * string.  The remove takes a counted copy of this entry or, if it has none, clears its lane.
  *
  * No other key loses its entry.  Let E be the entry that stands for the removed key x.  If the
  * remove takes another entry F, then F stands for another key y, and knows at least as many bits as
  * E.  Both E and F are prefixes of x's hash string, so E is a prefix of F, and of y's hash string.
- * So E can stand for y.  (The same holds for counted copies: each belongs to an entry.)
+ * So from now on E stands for y.  (A counted copy stands for a key like its entry.)
  */
 #include "cuckoo/operations.h"
 
@@ -21,9 +20,9 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* Whether the bucket's stripe has so few entries that the caller should check whether the segment
- * can join.  If stripes have many lanes, only multiples of 8 are few enough, so that few removes
- * check.  The callers of this function and of the next one must hold the pair's stripes. */
+/* Whether the bucket's stripe has so few entries that the segment might join.  In a stripe with
+ * many lanes, only multiples of 8 count as few, so that few removes check.  The callers of this
+ * function and of the next one must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {

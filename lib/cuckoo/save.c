@@ -83,7 +83,7 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
 }
 
 /* Saves the split limits and the `excess` of the rate (table.h) if unions have changed them.  A
- * union changes them before it adds entries, so the values at a save's end hold for all of it. */
+ * union changes them before it adds entries, so the last values are valid for all saved entries. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];

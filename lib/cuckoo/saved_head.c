@@ -29,8 +29,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* `bytes` omits the backlog, and all that differs between machines.  It also omits the directory
-   * of a single root with one segment: the root's word is in the block of the generation. */
+  /* Counts neither the backlog nor what differs between machines, nor the directory of a single
+   * root with one segment, whose word is in the generation's block. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
@@ -89,8 +89,9 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* `bytes` omits what the header has no numbers for: the heads of slabs, duplicate counts and, in
- * each generation after the first, all shards of counters but one. */
+/* Adds the bytes that saves do not count, except those for which the header has no numbers: the
+ * heads of slabs, duplicate counts and, after the first generation, all shards of counters but
+ * one. */
 int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   (void) r;

@@ -6,14 +6,14 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if max_bytes has room for fewer, the backlog hurries */ };
+enum { SCARCE_SEGMENTS = 16 /* if max_bytes has room for fewer, retired memory is needed soon */ };
 
 /* ---- memory of duplicate counts ---- */
 
 struct request {
   struct cuckoo *c;
-  int result;    /* the error of the last refused request */
-  bool released; /* the call has released memory */
+  int result; /* the error of the last refused request */
+  bool released;
 };
 
 static bool fits(void *context, uint64_t size)
@@ -175,7 +175,7 @@ void tamis__wait_outside(struct lock *lock, bool inside)
   tamis__reader_resume(pause);
 }
 
-/* The increment is relaxed, because the call is in a read section, for which a grace period waits.
+/* The increment is relaxed: the call is still in a read section, for which grace periods wait.
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
  *   makes visible  that the call no longer uses the segment, which may have left

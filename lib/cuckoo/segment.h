@@ -15,8 +15,7 @@ struct saved_reader;
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
-/* Sets used[i] to stripe i's number of lanes in use.  Returns false if an entry is invalid, or
- * older than `most_age`. */
+/* Sets used[i] to stripe i's lanes in use.  Returns false if an entry is invalid or too old. */
 bool tamis__check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned most_age,
                         uint32_t used[CUCKOO_FIXED_STRIPES]);
 
@@ -43,14 +42,13 @@ bool tamis__retired_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
  *
- * The holder of a stripe may be in the user's allocator for any length of time.  A call that waited
- * in its read section for the stripe would delay grace periods.  So the call increments
- * segment->waiting, leaves its read section to wait, and enters it again when it has the stripe.
- * The segment is not released until the call decrements segment->waiting.
+ * The holder of a stripe may be in the user's allocator for any length of time.  So a call that
+ * must wait for a stripe increments segment->waiting, leaves its read section (which would delay
+ * grace periods), and enters it again when it has the stripe.  Until it decrements
+ * segment->waiting, the segment stays.
  *
- * A segment cannot leave the directory while a call holds one of its stripes, as its remover must
- * hold them all.  So a call that has its stripes may also leave its read section to allocate
- * memory.  After that, it must not use other segments that it found before. */
+ * A call that has its stripes may also leave its read section to allocate memory: the segment
+ * stays, because its remover must hold all stripes.  Other segments that it has found may leave. */
 
 /* Waits for a lock and takes it.  If the caller is `inside` a read section, leaves it meanwhile. */
 void tamis__wait_outside(struct lock *lock, bool inside);
@@ -66,9 +64,7 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
  *
  * The caller must hold the stripes of the buckets, unless the segment is not published.  If the
  * caller is `inside` a read section, these functions leave it to change a count that needs memory.
- * If memory is refused, they change nothing and return
- *   TAMIS_EFULL   max_bytes is reached
- *   TAMIS_ENOMEM  the allocator refuses */
+ * If memory is refused, they change nothing, and return TAMIS_EFULL or TAMIS_ENOMEM. */
 
 struct lane {
   uint64_t bucket;
@@ -141,8 +137,7 @@ static inline bool segment_counts_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
 }
 
-/* Makes a segment count copies: before a fold, and after a search has found no lane for a copy, so
- * that later copies need no search. */
+/* Makes a segment count copies at once.  Called before a fold, or if a copy has found no lane. */
 static inline void segment_start_counting(struct segment *segment)
 {
   atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
@@ -176,8 +171,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
 /* Fills the two empty children of a split with the parent's entries and their counts of copies.
  * Child i gets the entries whose next fingerprint bit, or class, is i.  The caller must hold
  * all stripes of the parent, and must destroy the children after an error.
- *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; NO_ROOM: the entries do not
- *           fit in a child with wider lanes */
+ *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: no memory for counts; NO_ROOM: a child has too few lanes */
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2]);
 

@@ -18,7 +18,7 @@ enum { SMALL_LANES = SMALL(1024, 64) }; /* a segment with fewer lanes is small *
 enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any filter may have */
 
 struct siblings {
-  struct directory_range range; /* the directory entries of both segments */
+  struct directory_range range; /* the directory indices of both segments */
   struct segment *child[2];
 };
 
@@ -89,14 +89,12 @@ static bool join_locked(struct change *change, unsigned depth)
   return copied;
 }
 
-/* Whether empty segments of a generation may leave the directory.  In a filter's only generation,
- * they stay. */
+/* Whether empty segments may leave the directory.  (In a filter's only generation, they stay.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
 }
 
-/* Drops a root's only segment if it is empty. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;

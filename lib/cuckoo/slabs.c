@@ -2,10 +2,9 @@
  *
  * Layer 2: slabs, which hold the segments of a large growable filter.
  *
- * If the segments of a large filter are on small pages, a look-up has two TLB misses.  So large
- * filters have their segments in slots of slabs.  A slab is a block a little larger than a huge
- * page: a head, and as many segments of one generation as fill a huge page.  base/memory.c asks the
- * system for huge pages for slabs.
+ * A slab is a block a little larger than a huge page: a head, and slots for as many segments of one
+ * generation as fill a huge page.  base/memory.c asks the system for huge pages for slabs.  (With
+ * segments on small pages, a look-up in a large filter has two TLB misses.)
  *
  *               allocate                   retire                  a grace period
  *    free slot ─────────► segment in use ─────────► in the backlog ───────────────► free slot
@@ -14,21 +13,18 @@
  *
  * While a filter grows, at most one slab has free slots.  A slab is a small part of the filter,
  * because only a filter at least as large as MIN_SLABS_GROWN slabs allocates slabs.  A first
- * generation that is planned to fill at least MIN_SLABS_PLANNED slabs allocates slabs from the
- * beginning, as long as a whole slab fits within the planned bytes.  So its segments and slabs take
- * exactly the promised bytes.  Generations with fewer segments than a slab has slots have no slabs.
+ * generation that is planned to fill at least MIN_SLABS_PLANNED slabs allocates them from the
+ * beginning, as far as the planned bytes allow.  So the filter takes exactly the promised bytes.
  *
  * While a filter shrinks, slots become free in all slabs, but a slab is released only when all its
- * slots are free.  So an allocation takes a slot from the oldest slab that has a free one.  Joins
- * thus fill the old slabs with new segments, and the newer slabs become empty.  Keys are spread
- * evenly, so all segments of one depth join at about the same time.  After these joins, nearly all
- * of the newer half of the slabs have been released.  The list of slabs with free slots is only
- * nearly sorted by age: the search for a slab's place in the list begins at the oldest slab, and
- * ends after MAX_LIST_STEPS steps.
+ * slots are free.  So a new segment takes a slot of the oldest slab that has a free one.  As all
+ * segments of one depth join at about the same time, nearly all of the newer half of the slabs are
+ * then released.  The list of slabs with free slots is only nearly sorted by age: the search for a
+ * slab's place in the list ends after MAX_LIST_STEPS steps.
  *
- * At a limit, a segment for which no slab can be allocated gets a separate block, as in a small
- * filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has as many
- * segments as it would have without slabs, less the number of free slots.
+ * If a limit leaves no room for a slab, a segment gets a separate block, as in a small filter.  The
+ * filter's bytes include all slots of its slabs.  So a filter at its limit has as many segments as
+ * it would have without slabs, less the number of free slots.
  */
 #include "cuckoo/memory.h"
 
@@ -54,7 +50,7 @@ static uint64_t slab_bytes(const struct slabs *slabs)
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
-/* Counts only full slabs: other segments have separate blocks. */
+/* Counts only full slabs, as the segments that fill no slab have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   uint64_t slabs = g->shape.ages ? cuckoo_roots(g) / slots_of(g) : 0;
@@ -111,9 +107,8 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
 
 /* ---- slots ---- */
 
-/* Whether the memory of new slabs is zeroed, as pages of the system are, and blocks of some
- * allocators.  In other slabs, a call zeroes only the slot that it takes: zeroing all slots would
- * take too long for one call. */
+/* Whether the memory of new slabs comes zeroed.  If not, a call zeroes only the slot that it takes:
+ * zeroing all slots would take too long for one call. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
@@ -171,8 +166,7 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* Whether the filter may allocate a slab.  (A generation that has become smaller than a slab may
- * not: most slots would stay free.) */
+/* Whether the filter may allocate a slab.  (In a small generation, most slots would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
@@ -183,9 +177,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot, perhaps of a new slab.  One thread at a time does so, and others wait.  (The bytes
- * of a new slab are counted before its slots are in the list.  A thread that did not wait could
- * find neither a slot nor bytes for a slab, and fail.) */
+/* Takes a slot, perhaps of a new slab.  Only one thread at a time does so.  (The bytes of a new
+ * slab are counted before its slots are in the list.  Meanwhile, another thread could find neither
+ * a slot nor bytes for a slab, and would fail.) */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;

@@ -30,14 +30,13 @@
  * be the entries of the filter and K its keys, both with their copies.  An entry is its known bits,
  * a prefix of hash strings.  For a string v of bits after root0, let K(v) be the number of keys
  * whose hash strings begin with v, E(v) the number of entries whose known bits begin with v, and
- * d(v) = K(v) - E(v).  Each key can have an entry of its own if and only if there are as many
- * entries as keys, and d(v) >= 0 for all v.
+ * d(v) = K(v) - E(v).  Each key can have its own entry if and only if E has as many entries as K
+ * has keys, and d(v) >= 0 for all v.
  *
  *    1. In the filter, d(v) >= 0.  An add of a key raises d(v) by 1 for each prefix v of the key's
  *       hash string that is longer than the key's entry.  A remove lowers d(v) by 1 for each such v
  *       that is longer than the entry that the remove takes.  No entry that begins with such a v
- *       matches the removed key: otherwise the remove would have taken that entry.  So d(v) was at
- *       least 1.
+ *       matches the removed key, or the remove would have taken it.  So d(v) was at least 1.
  *
  * Let L be the entries that have been copied, and those that will be copied if nothing changes any
  * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
@@ -55,16 +54,15 @@
  *       If all such keys are final, D(v) has not changed since the last one became final.  If only
  *       some are final, v is too short to select a directory index of the generation in which they
  *       became final.  All entries of this generation and of later ones know more bits than v has
- *       (see cuckoo_geometry_next()), and final keys are added only there.  So these adds have not
- *       changed d(v), and D(v) >= d(v) >= 0.
+ *       (see cuckoo_geometry_next()), and final keys are added only there.  So these adds do not
+ *       change d(v), and D(v) >= d(v) >= 0.
  *
  *    4. K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
  *       the segment that it writes to, or writes one word ([O] in insert.c).  A remove holds
  *       c->snapshots_lock and the stripe of its entry while it decides whether the entry has been
  *       copied and the key is final.
  *
- * Why notes are needed: a key that is removed from the copied part and added again would be in the
- * snapshot twice.
+ * Without notes, a key that is removed from the copied part and added again would be copied twice.
  */
 #include "cuckoo/snapshot.h"
 
@@ -75,7 +73,7 @@
 
 #include <string.h>
 
-/* The snapshot has copied all directory indices of this generation below the returned index. */
+/* Returns the directory index before which the snapshot has copied all of the generation. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
   return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
@@ -301,8 +299,7 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
 }
 
 /* Copies the segment at the cursor to *piece, and advances the cursor.  If the root has no segment,
- * sets piece->geometry to NULL.  If s->duplicates is too small, only returns the bytes needed;
- * otherwise returns 0. */
+ * sets piece->geometry to NULL.  Returns 0 or, if s->duplicates is too small, the bytes needed. */
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation,
                                struct snapshot_piece *piece)
 {
@@ -328,8 +325,7 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
   return needed;
 }
 
-/* Copies the segment at the cursor of a mapped filter, which does not change and has no locks, and
- * advances the cursor. */
+/* Copies the segment at the cursor, and advances the cursor.  A mapped filter needs no locks. */
 static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation,
                        struct snapshot_piece *piece)
 {
@@ -352,8 +348,7 @@ static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *gener
 
 /* ---- entries of final keys in a new generation ---- */
 
-/* The directory index that all keys of an entry of the piece have in an earlier generation, whose
- * geometry is `g`. */
+/* The directory index of an entry's keys in an earlier generation, whose geometry is `g`. */
 static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct snapshot_piece *piece,
                               uint64_t bucket, uint64_t entry)
 {

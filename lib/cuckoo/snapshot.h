@@ -18,7 +18,7 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes wait for the last piece */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes are returned only at the end */
 
 /* A removed key that a snapshot has noted: an element of a list. */
 struct snapshot_note {
@@ -37,7 +37,7 @@ struct snapshot_piece {
   uint64_t entries;
   /* The duplicate counts of all lanes in use, or NULL if no lane has a count. */
   const struct table_counts *duplicates;
-  uint32_t copying;                    /* the value of segment->copying */
+  uint32_t copying;
   uint32_t used[CUCKOO_FIXED_STRIPES]; /* the number of lanes in use of each stripe */
 };
 
@@ -59,8 +59,8 @@ struct cuckoo_snapshot {
 
   /* Written under c->snapshots_lock by the thread that takes the snapshot, and by removes: */
   struct snapshot_note *notes; /* a list */
-  size_t noted;                /* the number of notes in the list */
-  bool refused;                /* memory for a note was refused */
+  size_t noted;
+  bool refused; /* memory for a note was refused */
 
   /* Used only by the thread that takes the snapshot: */
   struct snapshot_block words, duplicates; /* memory for a copied segment */

@@ -5,8 +5,6 @@
  *    struct cuckoo ──► generation 0 ──► directory ──► segment ──► buckets (words of lanes)
  *                      generation 1 ──► directory      ├ stripes (lock, version)
  *                                                      └ duplicate counts
- *
- * `script/map files` prints the purpose of each file of this folder.
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
 #define TAMIS_LIB_CUCKOO_TABLE_H
@@ -31,7 +29,7 @@ struct segment {
   bool class;      /* after the uneven split (geometry.c): 0 or 1, the class of all its keys */
   fullness_vacated vacated; /* see base/fullness.h, for this member and the next one */
   fullness fullness;
-  plane duplicates; /* the duplicate counts */
+  plane duplicates;
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
    * change or a copy of them, and while memory for them is allocated.  (A split or a join reads the
    * counts under all stripes of the segment instead.) */
@@ -45,8 +43,7 @@ _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines sta
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
 /* The value of a directory entry: a segment's address, a multiple of 16, plus the segment's depth.
- * A root's word may instead hold the address of an array of 2 × 2^k entries, plus k (directory.h),
- * or NULL if the root has no segment. */
+ * A root's word may instead be NULL, or the address of an array plus its k (directory.h). */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
 enum { DIRECTORY_ENTRY_BYTES = 8 }; /* on every machine, whatever the width of a pointer */
@@ -157,8 +154,8 @@ struct cuckoo_growth {
   struct backlog backlog;
 };
 
-/* A server may keep a filter for each of a million users.  So a small filter is a single block
- * (create.c shows its parts), without the data that only growth needs.  The *home* is the part of
+/* A small filter is a single block (create.c shows its parts), without the data that only growth
+ * needs, because a server may keep a filter for each of a million users.  The *home* is the part of
  * that block for the filter's first segment; no later segment uses it. */
 struct cuckoo {
   struct tamis_filter head;
@@ -227,7 +224,6 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
 
 /* ---- generations ---- */
 
-/* The filter whose first generation this is. */
 static inline const struct cuckoo *generation_cuckoo(const struct generation *first)
 {
   return (const struct cuckoo *) (const void *) ((const char *) first -
@@ -320,8 +316,7 @@ static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* A counter's value, or 0 if the sum of its shards is negative because it misses a concurrent
- * add. */
+/* Returns a counter's value: 0 if its shards' sum is negative, as it may be during changes. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -349,7 +344,7 @@ static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter w
 
 /* ---- readers ---- */
 
-/* A fixed filter never releases its segments, so its calls need no read sections. */
+/* Enters a read section.  A fixed filter needs none, because it never releases its segments. */
 static inline reader_token cuckoo_enter(const struct cuckoo *c)
 {
   return c->growable ? reader_enter() : NULL;
@@ -361,7 +356,7 @@ static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
     reader_leave(token);
 }
 
-/* The home: the memory of the first segment in a small filter's block; NULL if there is none. */
+/* Returns the memory of the first segment in a small filter's block (its home), or NULL. */
 static inline struct segment *cuckoo_home(const struct cuckoo *c)
 {
   return c->has_home ? (struct segment *) ((char *) c - cuckoo_home_bytes(&c->first.geometry))
@@ -389,10 +384,10 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
   return &segment_stripes(segment)[bucket & g->stripe_mask];
 }
 
-/* Waits for a stripe that another thread holds, and takes it, as segment.h describes.  `inside`
- * says whether the caller is in a read section.  Returns false, without the stripe, if the segment
- * has left the directory; then the caller must not touch the segment again.  (The geometry is not
- * an argument, because the compiler could then keep no part of it in registers.) */
+/* Waits for a stripe, and takes it, as segment.h describes.  `inside` says whether the caller is in
+ * a read section.  Returns false, without the stripe, if the segment has left the directory; then
+ * the caller must not touch the segment again.  (No geometry is passed: the compiler could then
+ * keep no part of the caller's copy in registers.) */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
 /* Wait like tamis__segment_wait() for both stripes or, if the caller holds the first, for the
@@ -464,7 +459,7 @@ static inline bool has_duplicates(const struct segment *segment)
 
 /* ---- full segments: base/fullness.h ---- */
 
-/* Must be called after an entry has left a bucket.  Removes a full mark if a search may succeed. */
+/* Must be called after an entry has left a bucket.  Removes a full mark that may be wrong now. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
 {
   if (__builtin_expect(fullness_state(&segment->fullness) != 0, 0))
@@ -476,7 +471,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Returns true if no room is searched for a copy that finds no free lane and cannot be counted. */
+/* Whether a copy that finds no free lane and cannot be counted is refused without a search. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

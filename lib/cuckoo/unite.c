@@ -3,12 +3,10 @@
  * Layer 2: the union of two cuckoo filters that are in use.
  *
  * A union adds every entry of a snapshot of `from` (snapshot.c) to `into`, with the entry's copies.
- * The result is the sum of two multisets.  The union holds no lock of one filter while it works on
- * the other.  So two unions in opposite directions do not wait for each other.
+ * It holds no lock of one filter while it works on the other, so opposite unions cannot deadlock.
  *
  * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys.  In `into`
- * it becomes the same prefix, or a shorter one if new entries of `into` know fewer bits there.
- * These rules apply to any two generations:
+ * it becomes the same prefix, or a shorter one if new entries of `into` know fewer bits there:
  *
  *    1. The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits
  *       of the fingerprint (a lane has w bits), which give the other bucket.  Every entry knows
@@ -42,8 +40,8 @@
  *     the incoming entry.  An entry that knows more bits might not match the key.
  *
  * Removes.  During the union, the snapshot notes the keys that are removed from the copied part of
- * `from`.  When all entries are there, the union removes these keys from `into`.  (An earlier
- * remove might take the entry of another key y, and leave an entry that does not stand for y.)
+ * `from`.  When `into` has all entries, the union removes these keys from it.  (An earlier remove
+ * might take the entry of another key y, and leave an entry that does not stand for y.)
  *
  * unite_plan.c plans rate and room before anything changes.  If the union meets a limit on the way,
  * because of max_bytes or because other calls add keys meanwhile, it ends early.  Then `into` has
@@ -65,8 +63,8 @@
 
 /* An entry of `from`, with its copies. */
 struct incoming {
-  const struct cuckoo_geometry *geometry; /* the geometry of its generation */
-  struct cuckoo_address address;          /* its address there */
+  const struct cuckoo_geometry *geometry; /* the geometry of the entry's generation */
+  struct cuckoo_address address;          /* the entry's address in that generation */
   uint64_t bucket;
   unsigned known;  /* the number of known bits of the fingerprint */
   uint64_t copies; /* the duplicate count of the entry */
@@ -126,8 +124,7 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   return RETRY;
 }
 
-/* Writes an entry, or counts it as a copy.  `no_path`: no eviction can make room.  Returns a
- * result, NO_ROOM or RETRY. */
+/* Writes or counts an entry.  `no_path`: no eviction makes room.  May return NO_ROOM or RETRY. */
 static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)
@@ -219,7 +216,7 @@ static int unite_entry(struct union_plan *plan, unsigned number, const struct in
       return result;
     if (cuckoo_generations(plan->into) != n)
       continue;
-    if (plan->into->growable && number >= n) /* if number < n, e knows too few bits for a new one */
+    if (plan->into->growable && number >= n) /* else e has too few bits for a new one */
       result =
           tamis__generation_open(plan->into, cuckoo_generation(plan->into, n - 1), e->geometry);
     if (result != TAMIS_OK)

@@ -6,12 +6,12 @@
  * present with probability 2^-S / R, where R is the number of roots of the first generation.  So a
  * filter keeps its rate if the sum of these probabilities for its entries is at most the rate.
  *
- * The plan of a generation assumes that keys are added one by one: the more keys there are, the
- * more its segments have split, and the more bits a new entry knows.  The *share* of n keys is the
- * rate that a plan allows for the first n keys (share_of()).  Two filters of n keys each may
- * together have twice the share of n keys, which is more than the share of 2n keys.  So the union
- * adds what its entries need beyond their share to the *excess* of `into`.  The planned rates of
- * all generations and the excess together never exceed the promised rate:
+ * The plan of a generation assumes that keys are added one by one, to segments that split ever
+ * deeper, so that new entries know more bits.  The *share* of n keys is the rate that a plan allows
+ * for the first n keys (share_of()).  Two filters of n keys each may together have twice the share
+ * of n keys, which is more than the share of 2n keys.  So the union adds what its entries need
+ * beyond their share to the *excess* of `into`.  The planned rates of all generations and the
+ * excess together never exceed the promised rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess of these
  *    entries must fit into half of the rate that the plans of the generations leave.  If it does
@@ -81,8 +81,7 @@ static bool has_all_roots(const struct generation *generation)
 }
 
 /* The number of entries that a generation can take before the first segment is full, if all
- * segments have this depth.  (After the uneven split, the first segment to become full has the
- * larger class.) */
+ * segments have this depth.  (After the uneven split, one with the larger class is first.) */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
   const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* part of all keys: 2 - sqrt(2) */
@@ -93,8 +92,8 @@ static double room_at(const struct cuckoo_geometry *before, unsigned depth)
   return uneven ? room / 2 / larger_class : room;
 }
 
-/* The number of entries of geometry `source` for which generation j of `into` has room, in addition
- * to its own entries and those already planned for it. */
+/* Returns for how many entries of geometry `source` generation j of `into` has room, besides its
+ * own entries and those already planned for it. */
 static double room_left(const struct union_plan *plan, unsigned j,
                         const struct cuckoo_geometry *source)
 {
@@ -117,7 +116,7 @@ static unsigned depth_for(const struct generation *generation, double keys)
   return depth;
 }
 
-/* The share of `keys` keys: the rate of a generation that has split no deeper than they require. */
+/* The share of `keys` keys: the rate of a generation that has split only as deep as they need. */
 static double share_of(const struct generation *generation, double keys)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -216,7 +215,6 @@ static int reserve_rate_locked(struct union_plan *plan, const struct cuckoo *fro
   return TAMIS_OK;
 }
 
-/* The number of entries and counted copies of a filter. */
 static uint64_t copies_in(const struct cuckoo *c)
 {
   uint64_t copies = 0;

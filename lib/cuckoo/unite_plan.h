@@ -32,14 +32,14 @@ static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
   return cuckoo_same_geometry(to, from) || (bits < 64 ? bits : 64) >= cuckoo_least_bits(to);
 }
 
-/* The number of a generation's entries, and the sum of the rates that they add. */
+/* The number of some entries, and the sum of the false-positive rates that they add. */
 struct survey {
   double entries, rate;
 };
 
 struct union_plan {
   struct cuckoo *into;
-  double excess; /* the excess (unite_plan.c) that the union adds, and has reserved */
+  double excess; /* the excess (unite_plan.c) that is reserved for the union */
   double former; /* the excess of `into` before the union reserves more */
   double rate;   /* the rate of the generations that the union will open */
   struct generation *newest;
@@ -53,8 +53,7 @@ struct union_plan {
  *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, the number of
  *                       copies would be too large, or max_bytes has no room for the growth
  *   TAMIS_ENOMEM        memory for the growth was refused
- *   TAMIS_EUNSUPPORTED  there is no room for entries that only some generations can take, or the
- *                       union could not keep the promised rate */
+ *   TAMIS_EUNSUPPORTED  no room for entries that only some generations take, or too high a rate */
 int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
 /* After the union, replaces the reserved excess by the actual one.  If the union has `failed`,

@@ -108,7 +108,6 @@ VECTOR_CODE FORCE_INLINE void vector_prefetch(const struct cuckoo_keys *keys)
   }
 }
 
-/* Finds the buckets of at most eight keys, and prefetches them. */
 VECTOR_CODE FORCE_INLINE void vector_prepare_pairs(const struct cuckoo *c, const uint64_t *hashes,
                                                    size_t n, struct cuckoo_keys *keys,
                                                    bool growable)
