@@ -38,7 +38,7 @@ static void sweep_block(struct window *w, struct swept *swept, unsigned i, uint6
   struct window_stripe *stripe = window_stripe_of_block(w, block);
   const struct window_layer *layer = swept->layer[i];
   const uint64_t end = (block + 1) << layer->block_shift, words = window_words(&layer->geometry);
-  const unsigned oldest = swept->oldest, now = swept->now; /* copies, for registers, like `left` */
+  const unsigned oldest = swept->oldest, now = swept->now; /* copies, to be kept in registers */
   uint64_t left = 0;
   unsigned cleared = 0;
   window_lock(w, stripe);
@@ -120,8 +120,8 @@ static void let_layers_leave(struct window *w, const struct swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Opens a smaller layer if the newest one is too large both for the keys that are present now and
- * for those that were present at the end of the previous period. */
+/* Opens a smaller layer if the newest layer is too large for the keys that are present now, and
+ * also for those that were present when the previous period ended. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -138,7 +138,7 @@ static void end_one(struct window *w)
   let_layers_leave(w, &swept);
 }
 
-/* Ends n periods at once (steps 7 to 9 in table.h), at most G, the past periods of the window. */
+/* Ends n periods at once (steps 7 to 9 in table.h).  n is at most the window's past periods, G. */
 static void jump(struct window *w, unsigned n)
 {
   struct swept swept;
@@ -158,8 +158,8 @@ static void give_number(struct window *w, uint64_t number)
   numbers_store(&w->state->numbers, epoch_numbers(epoch_read(&w->state->epoch), number));
 }
 
-/* Ends n periods.  After G + 1 periods (G: the number of past periods) all keys are forgotten, so
- * if n is larger, the function ends G + 1 periods, and then sets the number of the new period. */
+/* Ends n periods.  If n exceeds G + 1 (G: the number of past periods), ends only G + 1 periods,
+ * after which all keys are forgotten, and then sets the number of the new period. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

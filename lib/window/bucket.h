@@ -8,8 +8,8 @@
  *
  * In a window of G periods, the stamp is a number from 1 to G + 2.  It names the period of the
  * key's last add or, for a key to be forgotten sooner, an earlier period (insert.c).  G + 1 stamps
- * name the remembered periods and the running one.  The other stamp is *dead*: its entries are
- * forgotten, and their lanes count as free.
+ * name the remembered periods and the running one.  Entries with the other stamp, which is *dead*,
+ * are forgotten, and their lanes are free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */
@@ -111,7 +111,6 @@ static inline uint64_t window_free(const struct window_shape *s, uint64_t bucket
   return window_live(s, bucket, dead) ^ s->lane.high;
 }
 
-/* The fingerprint and the dead stamp in each lane. */
 static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fingerprint,
                                       unsigned dead)
 {

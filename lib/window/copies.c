@@ -6,8 +6,8 @@
 struct count_place {
   struct window_plane *plane;
   struct plane_size size;
-  uint64_t word; /* index of the word in the plane */
-  unsigned lane; /* lane in the word */
+  uint64_t word; /* the word's index in the plane */
+  unsigned lane;
 };
 
 static struct count_place place_of(const struct window_layer *layer, struct window_lane at)
@@ -32,7 +32,7 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 struct request {
   struct window *w;
-  int result; /* the error to return if memory was refused */
+  int result;
 };
 
 static void *allocate(void *context, uint64_t size)
@@ -84,7 +84,7 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  if (!plane_counts(&at.plane->counts)) /* allowed under the stripe of the lane's word */
+  if (!plane_counts(&at.plane->counts)) /* only compared with NULL: a stripe suffices */
     return 0;
   lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
@@ -125,7 +125,7 @@ void tamis__window_set_no_further(struct window *w, const struct window_layer *l
   window_count_copies(window_stripe_of_block(w, lane.index >> layer->block_shift), -further);
 }
 
-/* Drops the counts of empty lanes, and adds the others to the stripes. */
+/* Sets the counts of empty lanes to 0, and adds the others to the copies of their stripes. */
 static void count_in_stripes(struct window *w, const struct window_layer *layer, uint64_t first,
                              uint64_t counts[COUNTS_POSITIONS])
 {

@@ -2,8 +2,7 @@
  *
  * Layer 2: the counts of copies in a window of the cuckoo kind.
  *
- * An entry itself is one copy of its key.  A plane (table/plane.h) counts the further copies for
- * each lane.
+ * An entry itself is one copy of its key.  A plane (table/plane.h) counts further copies.
  *
  * A count belongs to the entry in its lane, live or dead; an empty lane has no count.  A move takes
  * the count along with the entry.  The count is set to 0 when an add puts another entry into a dead
@@ -20,8 +19,8 @@
 #include "window/table.h"
 
 struct window_lane {
-  uint64_t index; /* index of the word */
-  unsigned lane;  /* lane in the word */
+  uint64_t index; /* the word's index in the layer */
+  unsigned lane;
 };
 
 static inline struct window_lane window_lane(const struct window_layer *layer, uint64_t bucket,
@@ -60,8 +59,7 @@ static inline uint64_t window_further(const struct window_layer *layer, struct w
 
 /* Adds `more`, modulo 2^64, to the number of further copies of an entry.  If the number falls, no
  * memory is needed.  A refused increase changes nothing.
- *   Errors  TAMIS_EFULL: the sum is not below saved_most_copies, or max_bytes is reached;
- *           TAMIS_ENOMEM */
+ *   Errors  TAMIS_EFULL: the sum reaches saved_most_copies, or memory max_bytes; TAMIS_ENOMEM */
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 

@@ -12,8 +12,7 @@
  * An add of a new key writes stamp 6, the running period's, as in any window.  An add of a key that
  * is present writes the next lower stamp, and a remove writes the next higher stamp, or clears the
  * lane of the last copy.  Each change is one store of a word, under the stripes of both buckets of
- * the key.  So [A] to [D] in table.h, and [K] and [H] in shared.h, also hold for counted tables.
- * Three things differ:
+ * the key.  So [A] to [D] in table.h, and [K] and [H] in shared.h, hold here.  Three things differ:
  *
  * [M] Mending.  If a killed owner of stripes has left an entry in two lanes, both have the same
  *     count: a call that changes either lane holds both stripes, and a call that takes a stripe
@@ -28,7 +27,7 @@
  *     count in the words: each entry there is at least as new as the last call of tamis_sync that
  *     has returned, because this call has written the entry's page.
  *
- * If 0 were the dead stamp, a key could have one more copy, but an empty lane would match a key
+ * The dead stamp cannot be 0, which would allow one more copy: an empty lane would then match a key
  * with fingerprint 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
  */
 #ifndef TAMIS_LIB_WINDOW_COUNTED_H

@@ -23,7 +23,7 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  uint64_t cleared_from; /* from tamis_options; 0 if the user gives no allocator */
+  uint64_t cleared_from; /* tamis_options.cleared_from; 0 without the user's allocator */
   word *words; /* the first layer's words, which the filter will own; NULL: it allocates them */
   /* The parts of a shared filter in its file.  `words` then also points into the file, and the
    * filter does not own the words.  NULL: the filter allocates its parts. */
@@ -37,8 +37,7 @@ struct window_parts {
   struct window_stripe *stripes;
 };
 
-/* The numbers of stripes, shards and versions of a window.  (If `stripes_wanted` is 0, the number
- * of stripes depends on this machine.) */
+/* The numbers of stripes, shards and versions of a window: they may depend on this machine. */
 struct window_sizes {
   unsigned stripes, shards, versions;
 };
@@ -57,7 +56,7 @@ struct window_plan tamis__window_plan_of(const tamis_options *options);
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words, end; /* offsets in bytes; the words are last */
+  uint64_t state, counters, stripes, words, end; /* byte offsets in the file; the words are last */
   uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 

@@ -8,13 +8,11 @@
  *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
  * `changes` is the number of times, modulo 8192, that a layer was opened or has left.  g is set if
- * the filter has layers besides the first.  In a window of G past periods, both stamps run from 1
- * to G + 2, then from 1 again.
+ * the filter has layers besides the first.  In a window of G past periods, stamp 1 follows G + 2.
  *
  * If a thread reads the same word twice, no period has ended in between, no layer was opened, and
- * none has left.  `changes` is wide enough for that: within one period at most 63 layers leave, and
- * some 60 are opened, as each is twice as large as the one before it (except one at the end of a
- * period).
+ * none has left.  `changes` is wide enough for that: within one period, at most 63 layers leave,
+ * and some 60 are opened, because nearly all are twice as large as the one before.
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -138,8 +136,7 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* The value of `numbers` with which the period of `epoch` has the number `number`.  No jump may be
- * under way. */
+/* The value of `numbers` that gives the period of `epoch` this number.  No jump may be running. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
@@ -152,8 +149,8 @@ static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, uns
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* The greatest age, in periods before that of `epoch`, of the keys that the running jump keeps, or
- * `periods` if no jump runs.  (Keys of age 0 stay even if `numbers` is wrong.) */
+/* Returns the age, in periods before that of `epoch`, of the oldest keys that the running jump
+ * keeps, or `periods` if no jump runs.  (Even if `numbers` is wrong, keys of age 0 stay.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
@@ -164,8 +161,7 @@ static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsign
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
  *   if weakened    window_period() might add the offset of one period to the epoch word of another
- *                  one, and return a number that no period has had.  The caller's keys would then
- *                  be forgotten too early */
+ *                  one, and return a number that no period has had: keys forgotten too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {
   return atomic_load_explicit(at, memory_order_acquire);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: makes room in a full bucket pair of a sliding window (table/search.h), and freezes
- * segments.  A dead lane counts as free.
+ * Layer 2: makes room in a full bucket pair of a window (table/search.h), and freezes segments.
  */
 #include "window/evict.h"
 
@@ -78,8 +77,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Moves the count of an entry to the free lane `new`.  `taken`: `new` has a dead entry.  The caller
- * must hold the stripes of both buckets. */
+/* Moves the count of an entry to the free lane `new`, which has a dead entry if `taken`.  The
+ * caller must hold the stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
                                struct window_lane old, struct window_lane new, bool taken)
 {
@@ -94,8 +93,8 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
   return result;
 }
 
-/* Counts a moved entry and its further copies in the target's stripe instead of the source's.
- * `taken`: the target lane is counted already, for a dead entry. */
+/* Counts a moved entry, and its further copies, in the target's stripe instead of the source's.
+ * `taken`: the target lane had a dead entry, so it is counted already. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -123,8 +122,7 @@ struct path_of_layer {
  *
  * The lane must still have the fingerprint that the search has read, which determines the target.
  * The move writes the lane's present entry, because an add may have renewed the stamp since the
- * search.  If the entry is dead, or the running jump does not keep it, the function only clears the
- * lane: [T] in table.h. */
+ * search.  If the entry is dead, or a jump drops it, only clears the lane: [T] in table.h. */
 static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -165,7 +163,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   return TAMIS_OK;
 }
 
-/* Whether the layers are still those of `epoch`, as a read section needs: [L] in table.h. */
+/* Whether the layers are still those that `epoch` names, as readers must check: [L] in table.h. */
 static bool has_layers_of(const struct window *w, uint64_t epoch)
 {
   return epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
@@ -223,8 +221,8 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   return TAMIS_ABSENT;
 }
 
-/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So a name that
- * the next holder finds in `frozen` is one that a killed process has left. */
+/* Waits until no segment is frozen.  A thread freezes a segment only while it holds `saving`.  So a
+ * name that is in `frozen` when this thread gets the lock was left by a killed process. */
 static void wait_for_thaw(struct window *w)
 {
   (void) owned_lock(&w->state->saving, &w->owner);

@@ -26,8 +26,7 @@
  * gets a free lane.  Returns TAMIS_OK if the caller must try again: a bucket may have a free lane
  * now, or the list of layers has changed since `epoch`.  Returns TAMIS_ABSENT if no moves make
  * room, or if the segment has a full mark and `thorough` is false.  The caller must hold no stripe.
- *   Errors  if the count of a moved entry needs memory: TAMIS_EFULL if max_bytes is reached,
- *           otherwise TAMIS_ENOMEM */
+ *   Errors  TAMIS_EFULL (max_bytes), TAMIS_ENOMEM: the count of a moved entry got no memory */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 
@@ -42,8 +41,7 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
                                const struct window_buckets *place);
 
 /* Freezes a segment of the layer with this number, and returns the epoch word.  *found is the
- * layer, or NULL if it has left.  Waits for tamis_advance() and for threads that have frozen a
- * segment. */
+ * layer, or NULL if it has left.  Waits until advances and other freezes have ended. */
 uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
                               const struct window_layer **found);
 void tamis__window_thaw(struct window *w);

@@ -25,9 +25,9 @@ static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: a segment of a larger table */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: the segments of larger tables */
   MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the largest table of one segment */
-  MOST_HALF = 1 << 28                     /* buckets: their numbers in a search have 32 bits */
+  MOST_HALF = 1 << 28 /* the most buckets in half a segment: searches number them in 32 bits */
 };
 
 /* A safety factor: the rates of filters vary, and rate_at() may be up to 1.5 % too low. */
@@ -42,7 +42,7 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 }
 
 /* An absent key is compared with the lanes of two buckets.  Of the n = 2^f fingerprints of f bits,
- * 1 is twice as frequent as any other, as it replaces 0.  So a lane in use matches the key with
+ * 1 is twice as frequent as any other, as it replaces 0.  So an entry matches the key with
  * probability (1 + 2 / n) / n. */
 static double rate_at(const struct window_shape *s, double load)
 {
@@ -111,15 +111,14 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
   return growable ? fixed / window_geometry_share(2) : fixed;
 }
 
-/* How many keys a segment of `lanes` lanes has room for, where even the fullest segment must have
- * room for the keys that it gets at random. */
+/* The mean number of keys for which each of `segments` segments of `lanes` lanes has room. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
   double full = full_load(s, lanes / s->lane.lanes);
   struct table_load load = load_of(s);
   double deviation = tamis__table_load_deviation(&load, s->lane.lanes, lanes);
-  /* With x deviations, all segments together overflow as rarely as one, as the tail of a normal
-   * distribution beyond x is about exp(-x^2 / 2). */
+  /* With x deviations, all segments together overflow as rarely as one with load_early_deviations:
+   * the tail of a normal distribution beyond x is about exp(-x^2 / 2). */
   double x = sqrt(load_early_deviations * load_early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
@@ -170,9 +169,8 @@ static void derive(unsigned periods, struct window_geometry *g)
   g->rate = full_rate(&g->shape);
 }
 
-/* Chooses the shape that takes the least memory within `rate`.  Of several that take the same
- * memory, chooses the one with the lowest rate, because tables for a few keys may get fuller than
- * full_rate() assumes. */
+/* Chooses the shape that takes the least memory within `rate`.  If several take the same memory,
+ * chooses the lowest rate, as tables for few keys may get fuller than full_rate() assumes. */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

@@ -11,8 +11,7 @@
  *
  * A key's fingerprint determines the sum of its two buckets.  So either bucket leads to the other,
  * and H may be any number.  Source: Fan et al., "Cuckoo filter: practically better than Bloom",
- * CoNEXT 2014; this library uses the sum of both buckets, not their xor, and takes one bucket from
- * each half.
+ * CoNEXT 2014; this library uses the sum of the buckets, one from each half, not their xor.
  *
  * A table of up to 2 MiB is one segment, so look-ups need not compute the segment.  Larger tables
  * have segments of half a MiB.  A save freezes one segment at a time (evict.h).
@@ -35,7 +34,7 @@ enum {
 };
 
 struct window_geometry {
-  struct window_shape shape; /* shape of a bucket */
+  struct window_shape shape;
   struct window_shape whole; /* shape of a whole word, as if a word were one bucket */
   unsigned shape_index;      /* index in WINDOW_FOR_ALL_SHAPES */
   unsigned bucket_shift;     /* log2 of the number of buckets in a word: 0 or 1 */
@@ -75,8 +74,7 @@ double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned
 
 double window_geometry_share(unsigned index);
 
-/* Calls DO with each shape's number, which saved filters contain, bits of a lane, and lanes of a
- * bucket. */
+/* Calls DO for each shape: its number in saved filters, bits of a lane, lanes of a bucket. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -146,8 +144,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* The address of a key.  `segmented` is true if the table has several segments, and a constant in
- * fast calls. */
+/* The address of a key.  `segmented`: the table has several segments (a constant in fast calls). */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {

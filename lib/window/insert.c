@@ -12,8 +12,7 @@
  * A window remembers keys for G periods.  A key that it is to remember for only n periods gets the
  * stamp of age G - n, as if it had been added G - n periods ago.
  *
- *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
- *      young as the add wishes, or younger.
+ *    - An add never shortens a key's life: it changes only stamps that are older than its own.
  *    - If the stamp to write has an age above 0, a jump that is under way may not keep it.  The add
  *      then writes the oldest stamp that the jump keeps: [T] in table.h.  But if the lane has the
  *      wished stamp already, the add writes nothing, and the jump forgets the key.
@@ -137,8 +136,7 @@ FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const 
   return TAMIS_OK;
 }
 
-/* Renews a key in its present lane.  In the cuckoo kind a plain add first adds a copy.  In a
- * counted table it only adds a copy. */
+/* Renews a key in its present lane.  In tables that count copies, a plain add also adds a copy. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {
@@ -226,7 +224,7 @@ FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *w
   return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
-/* Adds for G periods.  As the wishes are constants, the compiler makes separate code for each. */
+/* The wishes of adds for G periods: constants, for each of which the compiler makes code. */
 static const struct wish plain = {false, true, 0}, first = {true, false, 0},
                          first_or_renewed = {true, true, 0};
 

@@ -18,10 +18,10 @@
  * the end of a period might have been full during it.)  The large layer gets no more keys.  When
  * its last keys have been forgotten, it leaves, and its memory is released.
  *
- * [S] While the large layer is still in the list, a second burst finds as much room as the first.
- *     A smaller layer is opened only if it leaves an index, and room within max_bytes, for another
- *     layer as large as the largest.  A full layer is followed by one of twice its size if
- *     this is as large as the largest or leaves such room, otherwise by one of the largest size.
+ * [S] A second burst finds as much room as the first, even while the large layer is in the list.
+ *     For this, a smaller layer is opened only if it leaves an index, and room within max_bytes,
+ *     for another layer as large as the largest.  After a full layer comes one of twice its size if
+ *     that is at least the largest size or leaves such room, otherwise one of the largest size.
  *
  * Layers do not accumulate even if their keys stay, because a smaller layer is opened only if no
  * older layer is more than half as large as the sparse layer.
@@ -241,7 +241,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 
 enum { SPARSE = 4 };
 
-/* The capacity of a smaller layer: an eighth above `most`, but at least the user's capacity. */
+/* The capacity of a smaller layer: the user's if `most` keys fit, otherwise `most` plus 1/8. */
 static uint64_t smaller_capacity(const struct window *w, uint64_t most)
 {
   return most <= w->spec.capacity ? w->spec.capacity : most + most / 8;

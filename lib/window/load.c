@@ -196,7 +196,8 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Keeps the counts in c->counts until the filter exists.  max_bytes does not limit c->counts. */
+/* Reads a layer's counts into c->counts, where they stay until the filter exists.  max_bytes does
+ * not limit this memory. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
   struct image_table table = {.shape = &c->geometry.whole.lane,
@@ -208,7 +209,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = tamis__image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
-    /* c->counts has no blocks, so a block's first count may skip more lanes and take more bytes. */
+    /* In c->counts, a block's first count skips more lanes than in the block: it may be longer. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -346,8 +347,8 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  /* A mapped window could not forget keys.  A reader without locks could miss entries that move in
-   * a shared window.  But max_bytes is checked first. */
+  /* A window cannot be mapped, because it forgets keys.  A shared window cannot be loaded, because
+   * its entries move meanwhile.  But max_bytes is checked first. */
   if (r->live && saved->limit && window_bytes(&l.plan.geometry) > saved->limit)
     return TAMIS_EFULL;
   if (r->mapping || r->live)

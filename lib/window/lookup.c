@@ -5,8 +5,7 @@
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry is in either
  *
- * A look-up does this in each layer.  (Most filters have one.)  [A] in table.h gives the order of
- * the loads, and says why it is right.
+ * A look-up does this in each layer, with loads in the order of [A] in table.h.
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
  * both for tables of one segment and of several.  If the flag EPOCH_GROWN is set, or a version or
@@ -85,8 +84,7 @@ static enum window_answer search(const struct window *w, uint64_t mixed)
   return epoch_read(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
 }
 
-/* Repeats a look-up if an entry has moved, the epoch word has changed, or there are several
- * layers. */
+/* Repeats a look-up that the straight path could not answer, in all layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
   bool retry = !epoch_has_grown(epoch_read(&w->state->epoch));

@@ -28,7 +28,7 @@ struct view {
 static inline struct view look_at(const struct pair *pair)
 {
   const word *words = pair->layer->words;
-  const unsigned shift = pair->layer->geometry.bucket_shift; /* loaded once, before atomic loads */
+  const unsigned shift = pair->layer->geometry.bucket_shift; /* read only once */
   const uint64_t lower = pair->place.lower, upper = pair->place.upper;
   const uint64_t of_lower = word_load(&words[window_word_of(shift, lower)]);
   const uint64_t of_upper = word_load(&words[window_word_of(shift, upper)]);
@@ -145,8 +145,7 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
   unlock_stripes(w, locked->stripe, locked->stripes);
 }
 
-/* The home of a key: the live entry that has the key's fingerprint, in the oldest layer with such
- * an entry.  [H] in remove.c says why. */
+/* A key's home: its live entry in the oldest layer that has one.  [H] in remove.c says why. */
 struct home {
   /* False: the key has no home, and `found`, in the pair searched last, is no live entry. */
   bool live;
@@ -155,8 +154,7 @@ struct home {
   struct found found;
 };
 
-/* Searches one layer for the home of a key.  A caller without the stripes may miss an entry that is
- * being moved. */
+/* Searches one layer for a key's home.  Without the stripes, it may miss an entry that moves. */
 FORCE_INLINE struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: calls that remove or count copies of a key, in sliding windows of the cuckoo kind and in
- * counted tables (counted.h).
+ * Layer 2: removes and counts copies of a key, in windows of the cuckoo kind and counted tables.
  *
- * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
- * reads the epoch word under them.
+ * Like an add, both take the stripes of the key in all layers, and then read the epoch word.
  *
  * [H] Which entry a call uses.  In one layer only one lane matches a key (bucket.h).  In several
  *     layers, entries may match that were added for other keys.  All calls take the matching live
- *     entry in the oldest layer, the key's *home*.  While a key is remembered, its home stays the
- *     same:
+ *     entry in the oldest layer, the key's *home*.  A remembered key keeps its home:
  *
  *     1. No older layer gets an entry that matches the key, because entries are added to the newest
  *        layer only.  (The first layer may be opened again, but only after it has left, empty.)
@@ -17,8 +14,7 @@
  *        been closed, while an add Q of a key that matches this entry goes to the newer layer.  Q
  *        needs the stripes that P holds.  If Q gets them after P, Q finds the entry.  If Q gets
  *        them before P, P finds that the epoch word has changed.
- *     3. The entry stays while copies of the key are counted in it, and lives at least as long as
- *        any add of the key asked for.
+ *     3. The entry stays while it counts copies of the key, at least as long as any add asked for.
  *
  *     So each copy is counted in the key's home, and a remove takes the copy from there.
  *

@@ -50,8 +50,7 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* The number of events that have made room, such as ends of periods: each makes full marks
- * invalid. */
+/* How many events, such as ends of periods, have made room: each makes full marks invalid. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);

@@ -6,8 +6,7 @@
  *     by segment.  To show: an entry that stays during the save is copied exactly once, and a load
  *     knows how long to remember its key.
  *     1. An entry is in one segment of one layer.  Only adds of its key change the entry.  Moves
- *        keep it in its segment, and no move happens while the segment is copied, because it is
- *        frozen (evict.h).
+ *        keep it in its segment, and no move happens while the segment is copied (evict.h).
  *     2. Layers that are opened during the save are not copied: all their keys were added during
  *        the save.  A layer that leaves during the save is empty, and so are its later copies.
  *     3. No period ends during the copy of a segment.  The copy has the entries that were
@@ -19,8 +18,7 @@
  *        its other bucket.  If the copy has both lanes, clear_twins() clears one of them.  All keys
  *        that the entry matches were removed or added during the save: otherwise the entry would
  *        have stayed in its lane.
- *     5. The save copies a word and the counts of its lanes under the word's stripe, so each count
- *        belongs to the entry in the copy.
+ *     5. A word is copied with its counts under its stripe, so each count belongs to its entry.
  *
  *     A save holds no lock while it writes or asks for memory.
  */
@@ -180,8 +178,7 @@ static bool copy_frozen(const struct window *w, const struct window_layer *layer
   return true;
 }
 
-/* Drops the counts after `begin` whose lanes have been cleared in the copy.  The counts that remain
- * take no more bytes than before. */
+/* Drops counts after `begin` whose lanes are empty in the copy.  The others need no more room. */
 static void drop_counts(const struct window_geometry *g, const uint64_t *words, uint64_t first,
                         const struct lane_counts *begin, struct lane_counts *counts)
 {

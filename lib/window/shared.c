@@ -119,8 +119,8 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* Writes a checkpoint.  First writes the state to disk: if an earlier call failed or was killed,
- * the disk may still name the older checkpoint, whose area this call overwrites.
+/* Writes a checkpoint over the older of the two.  First writes the state to disk: after a call that
+ * failed or was killed, the disk may still name the older checkpoint.
  *
  * Accesses to `checkpoint` are relaxed: `syncing` orders writers, and readers read the disk. */
 static int checkpoint(struct window *w)
@@ -235,8 +235,7 @@ static int mend_after_a_start(void *context)
 }
 
 /* Gives this process a name, unless a process that may only read the file has locked it.  Without a
- * name, this process can look up keys if the file needs no mending, but its calls that take locks
- * are refused. */
+ * name, calls that take locks are refused, and look-ups require that the file needs no mending. */
 static int join_first(struct window *w)
 {
   int result = tamis__owner_renew(&w->owner, mend_after_a_start, w);

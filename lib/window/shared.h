@@ -22,8 +22,7 @@
  *     - an entry in two lanes: a move has copied the entry, and not cleared the source.  The
  *       process that takes over a stripe clears each entry in an upper bucket of its blocks whose
  *       fingerprint is in the lower bucket, too.  The process needs no other stripe for that:
- *       1. Both lanes are equal, as a move writes the entry that it has read under the stripes
- *          (move_locked() in evict.c).
+ *       1. Both lanes are equal, as a move writes the entry that it has read under the stripes.
  *       2. Until the stripe of the upper bucket is taken over, no add, renewal or move changes
  *          either lane, as these calls hold the stripes of both buckets.  Only a sweep can clear
  *          the lower lane, and only an add of another key can reuse it.  Then both stamps are dead.

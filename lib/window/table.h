@@ -34,16 +34,14 @@
  *     3. After the change that step 4 sees, only a step 5 can follow.  It ends one period, and does
  *        not make the stamp of step 4 dead (unless the key ends with that period: insert.c).
  *
- * [Q] G + 2 stamps are enough: when period p + G + 2 uses the stamp of period p again, no lane has
- *     this stamp.
+ * [Q] G + 2 stamps are enough: when period p + G + 2 reuses the stamp of period p, no lane has it.
  *     1. The stamp is dead from period p + G + 1 on.  The sweep of that period clears all lanes
  *        with the stamp, before p + G + 2 can be published.
  *     2. A call that holds a stripe before the sweep takes it is followed by the sweep.
  *     3. A call that takes a stripe after the sweep reads the epoch word of the sweep or a later
  *        one, because the stripe orders them.  So an add writes a live stamp, and a move carries no
  *        dead lane.  (A move writes the stamp that it reads under the stripes.)
- *     4. A move from a block that is not swept yet to a swept block holds the stripes of both
- *        blocks, so 3 applies to it.
+ *     4. A move from a block to a swept block holds the stripes of both, so 3 applies to it.
  *
  * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
  *     stamp belongs to the same period as before.  The d - 1 stamps in between belong to periods
@@ -54,8 +52,7 @@
  *        `coming`, and writes no stamp that the jump does not keep.  If the sweep has taken one of
  *        these stripes, the call sees `coming`; if not, the sweep comes after the call.
  *     3. Step 9 may come after such a call has read the epoch word.  `coming` is still d steps
- *        ahead of this word.  If another jump has begun, `coming` is further ahead, and the sweep
- *        of that jump comes after the call.
+ *        ahead of this word.  Another jump sets `coming` further ahead, and sweeps after the call.
  *
  *     A process that takes `advancing` over from a dead owner sweeps first.  If the owner was in a
  *     jump, this sweep is step 8, and step 9 follows.  So each jump is completed.
@@ -76,8 +73,7 @@
  * [J] After the window.  A hit has read a lane with a live stamp while the period was P.  By [Q]
  *     this is the stamp of one of the periods P - G to P.  The hit takes effect when the look-up
  *     reads the lane; a miss takes effect when the key is not remembered: [A].  The end of one
- *     period takes effect at 5, for all keys at once.  A jump forgets each key separately, when the
- *     key's stripe is swept.
+ *     period takes effect at 5, for all keys at once.  A jump does so stripe by stripe.
  *
  * [B] One winner in a window.
  *     1. All unique adds of a key take the same two stripes in each layer.  The first add that
@@ -87,8 +83,7 @@
  *        writes it.  So within a window the second add finds the lane of the first.
  *     3. If the epoch word that an add reads under the stripes names a newest layer whose stripes
  *        the add does not hold, the add begins again.  If a layer is opened after this read, the
- *        add writes its key to the layer before.  The next unique add of the key takes the stripes
- *        of that layer, too, and finds the key.
+ *        add writes its key to the layer before.  The next unique add of the key finds it there.
  *
  * [C] All or nothing.  An add that finds no room has changed nothing.  Even after its moves, each
  *     entry is in one of the entry's two buckets.
@@ -112,23 +107,17 @@
  *
  *     A layer is closed when another one is opened.  The closed layer leaves the list when a sweep
  *     that began after the closing finds the layer empty.  The result of such a sweep is final:
- *     1. Adds and moves write new entries to the newest layer only, and read under their stripes
- *        which layer this is.
- *     2. A call that has read an older epoch word held its stripes when the layer was closed.  The
- *        sweep waits for these stripes.
- *     3. So no entry is written to a block after the sweep of the block, and no move carries an
- *        entry past the sweep.
+ *     1. Adds and moves write new entries only to the layer that is newest under their stripes.
+ *     2. A call with an older epoch word held its stripes at the closing; the sweep waits for them.
+ *     3. So after the sweep of a block, no add or move writes a new entry to the block.
  *
- * The end of a period and a change of the list do not wait for each other: both replace the epoch
- * word by compare-and-swap.
+ * Ends of periods and changes of the list never wait: both compare and swap the epoch word.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after three steps: the layer has left the list, each stripe has been taken once, and a grace
- *     period has passed.  Only the thread that holds `advancing` lets layers leave.  A thread reads
- *     a layer in one of four ways:
+ *     period has passed.  Layers leave only under `advancing`.  A thread may read a layer
  *
- *     1. As the first layer, which is never released.  The straight path of look-ups (lookup.c)
- *        reads no other layer.
+ *     1. As the first layer, which is never released (and the only one on the straight path).
  *     2. In a read section, in which it has followed the list from the newest layer to this layer.
  *        During the section, the list contained this layer, or the newer layer whose link led here.
  *        A layer that leaves keeps its link.  So this layer left after the newer layer, or has not
@@ -257,7 +246,7 @@ struct window {
   struct window_spec spec;
   bool renews;             /* unique adds also renew keys */
   bool counted;            /* the table is a counted one: counted.h */
-  unsigned stripes_wanted; /* how many the user asked for; 0: the library chooses */
+  unsigned stripes_wanted; /* the number that the user asked for; 0: the library chooses */
   uint64_t max_bytes;
   /* LOCK window.stripes (order 4): each protects blocks of buckets in all layers, and their counts;
    * taken in the order of addresses; held for a change of a key's buckets, or a block's sweep. */
@@ -270,12 +259,12 @@ struct window {
   struct lock opening;
   _Atomic uint64_t bytes; /* bytes of the filter's memory; relaxed: no data depends on it */
   fullness_rooms rooms;   /* counts how often memory, or an index for a layer, became free */
-  uint64_t cleared_from;  /* copied from struct window_plan */
+  uint64_t cleared_from;
   /* The layer that was opened last.  The epoch word may not name this layer yet. */
   WIDE struct window_layer *_Atomic newest;
   uint64_t changes;     /* the number of changes of the list; `opening` protects it */
   uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
-  _Atomic uint64_t growths; /* layers opened so far, also before a save and load; relaxed */
+  _Atomic uint64_t growths; /* layers opened so far, also before a load; relaxed */
   struct backlog backlog;   /* layers that have left the list */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
@@ -453,8 +442,7 @@ static inline uint64_t window_stripe_lanes(const struct window_stripe *stripe)
   return atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
 }
 
-/* Adds `more`, modulo 2^64, to the stripe's number of copies beyond each key's first.  The caller
- * must hold the stripe. */
+/* Adds `more` (modulo 2^64) to the further copies of a stripe.  The caller must hold the stripe. */
 static inline void window_count_copies(struct window_stripe *stripe, uint64_t more)
 {
   uint64_t copies = atomic_load_explicit(&stripe->copies, memory_order_relaxed);

@@ -3,19 +3,16 @@
  * Layer 2: the union of two sliding windows that are in use.
  *
  * The union copies `from` segment by segment, as a save does (save.c).  It adds each copied entry,
- * with its copies, to the same pair of `into`.  No call holds a lock of one filter while it uses
- * the other.
+ * with its copies, to the same pair of `into`.  It never holds locks of both filters.
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
  * age of an entry is the number of periods since that of its stamp.)  In `into`, an entry gets the
  * age that it had in `from` when its segment was copied or, if smaller, the age of the live entry
- * that is in `into` already.  Ages in `into` count from the period in the epoch word that the union
- * has read under the stripes.
+ * that is in `into` already.  Ages in `into` count from the period read under the stripes.
  *
  *    The union need not read the epoch word again, because the entry counts as added at the first
  *    read.  If the next period begins before the union writes the lane, the stamp is one period
- *    older, or dead.  The union holds the stripe, so the sweep comes afterwards, as [Q] in table.h
- *    requires.
+ *    older, or dead.  The sweep waits for the stripe, as [Q] in table.h requires.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
  *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: a union
@@ -164,8 +161,7 @@ static int count_missing(struct both *b, const struct united *u)
   return TAMIS_OK;
 }
 
-/* Whether the entry's stamp is that of a remembered period: another process may have written any
- * stamp to a shared window. */
+/* Whether an entry's stamp is of a remembered period.  (Another process may write any stamp.) */
 static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
 {
   const unsigned stamp = window_stamp_of(&b->of.geometry.shape, entry), stamps = b->from->stamps;

@@ -27,7 +27,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries each shape's lowest rate.  Rates between two of these give the lower one's filter. */
+/* Tries each shape's lowest rate.  (A rate between two of them gives the filter of the lower.) */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -51,7 +51,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return result;
 }
 
-/* The lowest rate for this capacity.  Ignores the capacity if its equal hashes alone give 1. */
+/* Returns the lowest rate for the capacity or, if 64-bit hashes allow none, for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   const struct window_plan plan = tamis__window_plan_of(options);
@@ -85,10 +85,10 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   return TAMIS_OK;
 }
 
-/* Estimates the live lanes of a layer from a sample of its words, as no call counts live lanes. */
+/* Estimates a layer's live lanes, which no call counts, from a sample of its words. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
 {
-  enum { SAMPLE = 1 << 15 }; /* words; 2^21 bits, as in a Bloom filter's sample */
+  enum { SAMPLE = 1 << 15 }; /* in words: 2^21 bits, as in a Bloom filter's sample */
   const struct window_shape *s = &layer->geometry.whole;
   uint64_t words = window_words(&layer->geometry), n = words < SAMPLE ? words : SAMPLE, lanes = 0;
   for (uint64_t i = 0; i < n; i++) {
