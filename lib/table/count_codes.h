@@ -32,14 +32,14 @@ typedef uint16_t block_figure;
 #endif
 
 struct count_block {
-  block_figure bytes;      /* size of this struct and all that follows it */
-  block_figure refused;    /* size of the larger block that the allocator last refused; 0: none */
-  block_figure live;       /* the number of lanes with a count */
-  block_figure exceptions; /* the number of exceptions */
-  block_figure changes;    /* the number of changes since the block was last encoded */
-  uint8_t bits;            /* the width of each code */
-  bool wide;               /* an exception has 64 bits, not 32 */
-  uint64_t words[];        /* the codes, then the exceptions */
+  block_figure bytes;   /* size of this struct and all that follows it */
+  block_figure refused; /* size of the larger block that the allocator last refused; 0: none */
+  block_figure live;    /* the number of lanes with a count */
+  block_figure exceptions;
+  block_figure changes; /* the number of changes since the block was last encoded */
+  uint8_t bits;         /* the width of each code */
+  bool wide;            /* an exception has 64 bits, not 32 */
+  uint64_t words[];     /* the codes, then the exceptions */
 };
 
 static inline size_t code_words(unsigned bits, size_t positions)

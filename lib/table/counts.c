@@ -107,8 +107,8 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
   return best;
 }
 
-/* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, as choose_frame(): the
- * stack never holds the arrays of both at once.) */
+/* Encodes a block from counts that are not stored in it.  (Not inlined, like choose_frame(), so
+ * that the stack never has the arrays of both.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {

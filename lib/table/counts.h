@@ -15,8 +15,7 @@
  *
  * Codes have the width with which the block takes the fewest bytes.  A block with few counts has a
  * width of 0: it has no codes, only exceptions.  A block is encoded again when another exception
- * does not fit, and after many changes.  To lower a count needs no more bytes, so a remove never
- * needs memory.
+ * does not fit, and after many changes.  A lower count needs no more bytes.
  *
  * The caller must serialize the calls.
  */
@@ -69,8 +68,7 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
 /* Adds `more`, modulo 2^64, to the count of a lane if the sum fits into the lane's code or
- * exception, or the lane has no count and the sum has a code.  Otherwise returns false and changes
- * nothing. */
+ * exception, or the lane has no count and the sum has a code.  Otherwise only returns false. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 unsigned tamis__counts_blocks(const struct table_counts *d);

@@ -7,8 +7,8 @@
  * Blocks of counts follow the words, each with the counts of IMAGE_COUNTED words.  A count is
  * written as two numbers: how many lanes lie between the previous count's lane (or the block's
  * beginning) and this count's lane, and the count.  Each byte of a number holds seven bits, the
- * lowest first.  All bytes but the last have the highest bit set.  A number is below 2^56.  Its
- * last byte is 0 only if the number is 0.
+ * lowest first.  All bytes but the last have the highest bit set.  A number is below 2^56; only the
+ * number 0 ends with a byte 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -21,7 +21,7 @@ enum {
   /* A block of counts.  Its four `meanings`: the table's number, the first word's index, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),        /* the number of words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* a row of numbers has at most so many in a block */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* a block has at most so many numbers of a row */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
   /* The most bytes of a count in a block: at most 3 bytes say how many lanes the count skips. */
@@ -115,8 +115,7 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
       .at = counts->bytes + from, .end = counts->bytes + counts->size, .next = next};
 }
 
-/* Reads the next count.  Returns false if no count is left or, then with r->wrong set, if the next
- * bytes are not a valid count. */
+/* Reads the next count.  Returns false if none is left or, with r->wrong set, if it is invalid. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;
@@ -141,14 +140,13 @@ bool tamis__image_next(struct lane_counts_reader *r, unsigned lanes, uint64_t *f
 struct image_counts {
   struct saved_writer *w;
   uint64_t table, words; /* the table's number, and how many words it has */
-  unsigned lanes;        /* lanes in a word */
-  uint64_t first;        /* index of the current block's first word */
-  uint64_t copies;       /* the sum of all counts */
+  unsigned lanes;
+  uint64_t first;  /* index of the current block's first word */
+  uint64_t copies; /* the sum of all counts */
   struct lane_counts counts;
 };
 
-/* Writes the count of a lane.  The caller must write counts in the order of their lanes, and then
- * call tamis__image_counts_end(). */
+/* Writes the count of a lane.  The lanes must come in order, and tamis__image_counts_end() last. */
 void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
 void tamis__image_counts_end(struct image_counts *to);
 
@@ -170,8 +168,7 @@ int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
 int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out, uint64_t *copies);
 
-/* Loads all counts of a table into the plane *p, which no other thread may use yet.  If p is NULL,
- * only checks the counts. */
+/* Loads all counts of a table into an unshared plane or, if p is NULL, only checks the counts. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies);
 

@@ -10,8 +10,7 @@
  * An empty lane is 0.  A lane in use is not 0.
  *
  * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the
- * set.  The functions here compare all lanes of a bucket at once, without a branch.  They ignore
- * the bits above the lanes.
+ * set.  The functions here compare all lanes of a word at once, and ignore the bits above them.
  *
  * Source: Warren, "Hacker's Delight", 6-1 (zero bytes in a word)
  */

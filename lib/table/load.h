@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 0: the load factor: the part of a segment's lanes that are in use when an insert first
- * finds no room.  Measurements show that it is normally distributed over the seeds (test
- * unit.planning).
+ * finds no room.  It is normally distributed over the seeds (test unit.planning).
  */
 #ifndef TAMIS_LIB_LOAD_H
 #define TAMIS_LIB_LOAD_H
 
 #include <stdbool.h>
 
-/* The probability that a low load factor makes a fixed table refuse a key below its capacity, and
- * that overfull buckets (load.c) do so. */
+/* The probability that a fixed table refuses a key below its capacity because of a low load factor,
+ * and that it does so because of overfull buckets (load.c). */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */
@@ -28,8 +27,7 @@ struct table_load tamis__table_load(unsigned lanes, bool thorough);
 /* The mean load factor of 4096 * 2^doublings buckets.  `doublings` can be negative. */
 double tamis__table_load_of(const struct table_load *load, double doublings);
 
-/* The standard deviation of the load factor of a segment with `all` lanes, in buckets of
- * `lanes`. */
+/* The standard deviation of the load factor of a segment of `all` lanes, `lanes` in a bucket. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
 /* The expected number of sets of a few buckets, in all segments, that get more keys than they have

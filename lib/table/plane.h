@@ -17,15 +17,14 @@ typedef _Atomic(struct table_counts *) plane;
 /* The table that a plane belongs to. */
 struct plane_size {
   uint64_t buckets;
-  uint32_t lanes; /* lanes in a bucket */
+  uint32_t lanes;
 };
 
 /* Returns the counts, or NULL.  The load is relaxed, like the stores of the pointer, because the
  * plane's lock orders all uses of the struct.
  *
  * A caller that holds only the lock of a bucket may only compare the pointer with NULL.  It is not
- * NULL if a lane of the bucket has a count: the count was set under the bucket's lock, after the
- * struct was created. */
+ * NULL if a lane of the bucket has a count: the count was set later, under that lock. */
 static inline struct table_counts *plane_counts(const plane *p)
 {
   return atomic_load_explicit(p, memory_order_relaxed);

@@ -8,8 +8,7 @@
  *    execute  Makes the moves of the path, beginning with the move into the empty lane.  Each move
  *             locks the stripes of its two buckets, and checks that the entry is still in its lane
  *             and that the other bucket still has an empty lane.  Then it copies the entry, bumps
- *             the version, and clears the old lane.  So an entry is in at least one of its buckets
- *             at every instant.
+ *             the version, and clears the old lane.  So an entry is always in one of its buckets.
  */
 #ifndef TAMIS_LIB_SEARCH_H
 #define TAMIS_LIB_SEARCH_H
@@ -24,11 +23,11 @@
 enum {
   /* With more, a search would find room more often, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* How many steps a thorough search adds to its search in breadth: only one if buckets have more
-   * than SEARCH_FEW_LANES lanes. */
+  /* How many steps further a thorough search goes after its search in breadth: only one if buckets
+   * have more than SEARCH_FEW_LANES lanes. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
-  /* Longer paths are rare: if buckets have two lanes, a search of 512 finds paths of 8 moves. */
+  /* The most moves of a path.  (A search of 512 buckets with two lanes finds paths of 8 moves.) */
   SEARCH_MOST_MOVES = 16
 };
 
