@@ -47,7 +47,8 @@ static int figures_of(const struct value *v, struct figure *f)
   const tamis_stats stats = value_stats(v);
   const struct traits traits = value_traits(v), *t = &traits;
   const struct figure size = {"Size", "SIZE", (long long) value_memory(v), false};
-  const struct figure items = {"Number of items inserted", "ITEMS", (long long) v->count, false};
+  const struct figure items = {"Number of items inserted", "ITEMS", (long long) value_items(v),
+                               false};
   if (v->kind == TAMIS_CUCKOO) {
     f[0] = size;
     f[1] = (struct figure){"Number of buckets", NULL, buckets_of(v), false};
@@ -259,7 +260,7 @@ int command_card(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state == KEY_EMPTY)
     return server.ReplyWithLongLong(ctx, 0);
-  return state == KEY_WHOLE ? server.ReplyWithLongLong(ctx, (long long) v->count)
+  return state == KEY_WHOLE ? server.ReplyWithLongLong(ctx, (long long) value_items(v))
                             : reply_state(ctx, state);
 }
 
@@ -296,13 +297,13 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     int size = snprintf(line, sizeof line,
                         "bktsize:%u buckets:%lld items:%" PRIu64 " deletes:%" PRIu64
                         " filters:%lld max_iterations:%u expansion:%" PRIu32,
-                        v->traits.bucket_size, buckets_of(v), v->count, v->traits.deleted,
+                        v->traits.bucket_size, buckets_of(v), value_items(v), v->traits.deleted,
                         filters_of(v, &stats), v->traits.max_iterations, v->traits.expansion);
     return server.ReplyWithStringBuffer(ctx, line, (size_t) size);
   }
   const size_t layers = v->foreign ? v->foreign->layers : 0;
   server.ReplyWithArray(ctx, (long) (1 + layers + (v->filter ? 1 : 0)));
-  int size = snprintf(line, sizeof line, "size:%" PRIu64, v->count);
+  int size = snprintf(line, sizeof line, "size:%" PRIu64, value_items(v));
   server.ReplyWithStringBuffer(ctx, line, (size_t) size);
   for (size_t i = 0; i < layers; i++)
     reply_foreign_layer(ctx, v->foreign, i);

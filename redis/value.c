@@ -176,6 +176,11 @@ uint64_t value_capacity(const struct value *v)
   return capacity < INT64_MAX ? capacity : INT64_MAX;
 }
 
+uint64_t value_items(const struct value *v)
+{
+  return v->traits.renews ? value_stats(v).count : v->count;
+}
+
 bool value_contains(const struct value *v, const void *item, size_t size)
 {
   return (v->filter && tamis_contains(v->filter, item, size)) ||

@@ -99,6 +99,8 @@ tamis_stats value_stats(const struct value *v);
 uint64_t value_capacity_of_layers(const tamis_stats *stats);
 /* How many items all layers are for. */
 uint64_t value_capacity(const struct value *v);
+/* How many items are in.  A saved window has no other count of those that it has renewed. */
+uint64_t value_items(const struct value *v);
 
 /* Whether an item is in, and how many copies of one.  The filter is whole. */
 bool value_contains(const struct value *v, const void *item, size_t size);

@@ -527,6 +527,9 @@ def test_import_from_this_module(context):
         source("CF.RESERVE", key, "100", *options)
         source("CF.RESERVE", f"{key} 2", "100", *options)
         source("CF.ADD", f"{key} 2", "a")
+    source("BF.RESERVE", "renewed", "0.01", "20", "WINDOW", "3", "RENEWS")
+    for command in ["MADD", *range(200)], ["ADVANCE"], ["MADD", *range(200)]:
+        source(f"BF.{command[0]}", "renewed", *command[1:])
     subprocess.run(["/usr/bin/python3", str(TOOL), *(f"redis://{servers.HOST}:{each.port}" for each in (source, target))], check=True)
     for key in source("KEYS", "*"):
         same(target("DEBUG", "DIGEST-VALUE", key), source("DEBUG", "DIGEST-VALUE", key), key)
