@@ -150,8 +150,8 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
 }
 
 /* Estimates the present rate of a generation.  The planned rate assumes that all segments are full
- * and have split up to the limit.  The present rate is lower if there are fewer entries, if they
- * have lost fewer bits in splits, or if keys have no segment at their roots. */
+ * and have split as often as they may.  The present rate is lower if there are fewer entries, if
+ * they have lost fewer bits in splits, or if keys have no segment at their roots. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

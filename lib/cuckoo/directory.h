@@ -64,7 +64,7 @@ directory_publish(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* Returns a root's array of 2 × 2^k entries, and sets *bits to k.  If there is none: NULL and 0. */
+/* Returns a root's array, which has 2 × 2^*bits entries; without an array, NULL with *bits = 0. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);

@@ -33,7 +33,7 @@ struct cuckoo_alike {
   uint64_t stripe, lower, upper; /* the byte offsets of stripe and buckets in a segment */
 };
 
-/* Whether the first geometry equals `g` in all members that the look-ups of this file use. */
+/* Whether the first generation has the geometry `g`, in all members that look-ups use here. */
 FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   const struct cuckoo_geometry *own = &c->first.geometry;

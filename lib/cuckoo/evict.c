@@ -7,7 +7,7 @@
 #include "cuckoo/segment.h"
 #include "table/search.h"
 
-/* Fewer than in a fixed filter, because grace periods wait until the search has ended. */
+/* Fewer buckets than a search in a fixed filter may visit: grace periods wait for the search. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
 struct searched_segment {

@@ -77,7 +77,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  /* From now on, new segments of the filter count copies. */
+  /* In this case, new segments of the filter count copies from now on. */
   if (result == TAMIS_OK && tamis__should_fold(g, segment))
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
   if (result == TAMIS_OK) /* a complete fold leaves no copies in lanes */

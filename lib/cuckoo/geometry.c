@@ -17,7 +17,7 @@ enum {
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* growable segments with so few buckets have 2 stripes */
   MANY_ROOTS = SMALL(64, 16), /* with so many roots, a segment has few writers: 4 stripes suffice */
-  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: arrays are copied in 0.1 ms */
+  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: its arrays can be copied in 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),
   SURE_DEPTH = SMALL(7, 4), /* limit_depth() lowers no depth limit below this one */
   MIN_DEPTH = 4,            /* with a lower depth limit, a generation costs more than it helps */
@@ -354,7 +354,7 @@ static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
 static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry best = {0}, candidate = *g;
-  double fewest_bytes = 0x1p56; /* no address space is larger */
+  double fewest_bytes = 0x1p56; /* 2^56: no address space is larger */
   unsigned largest = g->shape.ages ? GROWING_PAIR_BITS : FIXED_PAIR_BITS;
   for (unsigned i = 0; i <= LARGEST_PAIR_BITS; i++) {
     unsigned m = i <= largest ? largest - i : i;

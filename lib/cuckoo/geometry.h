@@ -80,7 +80,7 @@ int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *o
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Whether a generation with geometry `g` may follow one with geometry `before`: all its entries
+/* Whether a generation with geometry `g` may follow one with geometry `before`: all entries of `g`
  * must know at least cuckoo_least_bits(before) bits.  So an entry shows to which segment of each
  * earlier generation its keys belong, as [E] in snapshot.c requires. */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
@@ -146,7 +146,7 @@ static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
   return g->root_shift + g->pair_bits;
 }
 
-/* How many bits of the hash string after root0 every entry knows for life. */
+/* How many bits of the hash string after root0 every entry always knows. */
 static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
 {
   return cuckoo_place_bits(g) + 63 - g->fixed_shift;
@@ -187,13 +187,13 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 
 /* ---- the path to a segment ---- */
 
-/* The number of bits of a segment's prefix: its depth, minus 1 if its path includes the class. */
+/* The number of bits of a segment's prefix: its depth, minus 1 after the uneven split. */
 static inline unsigned cuckoo_prefix_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   return depth - (depth > g->uneven_at);
 }
 
-/* The directory index for a root, the first bits of a fingerprint, and a class. */
+/* Returns the directory index of keys with this root, fingerprint and class. */
 static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t root,
                                     uint64_t fingerprint, bool class)
 {

@@ -42,7 +42,7 @@ void tamis__shrink_late(struct cuckoo *c);
 struct change {
   struct cuckoo *c;
   struct generation *generation;
-  uint64_t index; /* an index of the segment or root that changes */
+  uint64_t index; /* a directory index of the segment or root that changes */
   struct growth_stripes held;
   /* The blocks that have left the directory: a list of segments (retired.next), and an array. */
   struct retired *segments;
@@ -59,7 +59,7 @@ struct change tamis__change_begin(struct cuckoo *c, struct generation *generatio
 /* Releases the growth stripes, and retires the blocks of the change.  May pause the thread. */
 void tamis__change_end(const struct change *change);
 
-/* The segment at the index, or NULL if the root has none.  It stays alive until the change ends. */
+/* The segment at change->index, or NULL if the root has none.  It lives until the change ends. */
 static inline struct segment *change_segment(const struct change *change)
 {
   return directory_segment(directory_at(change->generation, change->index));

@@ -59,7 +59,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 {
   struct image_table table = {
       .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
-  /* With max_bytes, allocates no spare room: a filter that was saved at its limit must fit. */
+  /* If max_bytes is set, allocates no spare room: a filter that was saved at its limit must fit. */
   const bool spare = l->saved->options.max_bytes == 0;
   return tamis__segment_load_copies(l->c, segment, l->r, &table, spare, &l->totals[TOTAL_COPIES]);
 }
@@ -239,7 +239,7 @@ static int load_blocks(struct load *l)
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }
 
-/* Removes the keys that were removed while the snapshot was taken, as snapshot.c requires. */
+/* Removes the keys that calls removed during the save, as snapshot.c requires. */
 static int remove_keys(struct load *l)
 {
   for (size_t i = 0; i < l->removed_n; i++) {

@@ -24,7 +24,7 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, uint64_t s
 /* Releases a block, which may be NULL. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 
-/* Whether max_bytes allows `size` more bytes: now, or after a release of retired memory. */
+/* Whether max_bytes allows `size` more bytes; the second function may release retired memory. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 

@@ -142,9 +142,9 @@ FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
   return (struct free_place){bucket, value, lanes_fill_first(s, value, free, pair->entry)};
 }
 
-/* Writes the entry.  In a growable filter, the caller must hold the bucket's stripe, and know that
- * the bucket has not changed since choose_place().  In a fixed filter, the caller need not hold the
- * stripe; if the bucket has changed, the function returns false. */
+/* Writes the pair's entry into the place.  In a growable filter, the caller must hold the bucket's
+ * stripe, and know that the bucket has not changed since choose_place().  In a fixed filter, the
+ * caller need not hold the stripe; if the bucket has changed, the function returns false. */
 FORCE_INLINE bool write_entry(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                               struct free_place place)
 {

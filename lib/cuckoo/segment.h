@@ -37,7 +37,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 /* Releases a retired segment or array; the backlog calls this after the grace period. */
 void tamis__retired_release(void *owner, struct retired *block, uint64_t size);
 
-/* Whether a retired block is a segment for one of whose stripes a call still waits. */
+/* Whether a retired block is a segment, and a call still waits for one of its stripes. */
 bool tamis__retired_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
@@ -85,7 +85,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
 
-/* The bytes of a copy of all counts.  The caller must not hold duplicates_lock. */
+/* The bytes that a copy of all counts would take.  The caller must not hold duplicates_lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
 static inline uint64_t segment_copies(const struct segment *segment, struct lane lane)
@@ -102,7 +102,7 @@ static inline uint64_t segment_copies(const struct segment *segment, struct lane
  *                 the segment has left the directory, and must not be touched again
  *   TAMIS_ABSENT  there is no path, or the segment is marked NO_PATH or FULL
  *   TAMIS_EFULL, TAMIS_ENOMEM
- *                 memory for the copies of an entry in its new lane was refused */
+ *                 memory for the duplicate count of a moved entry was refused */
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                  uint64_t lower, uint64_t upper, bool inside);
 

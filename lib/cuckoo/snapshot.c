@@ -167,7 +167,7 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
   return enough;
 }
 
-/* Returns false if a cursor is inside `range`, because a snapshot copies whole segments.  Also
+/* Returns false if a snapshot's cursor is inside `range`, because it copies whole segments.  Also
  * returns false if `range` has been copied but has keys that are not final. */
 bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
                                  struct directory_range range)
@@ -244,8 +244,8 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 
 /* ---- copying ---- */
 
-/* Advances the cursor.  The keys that the cursor passes become final if this generation is the
- * newest.  The caller must hold a growth stripe and all stripes of the segment at the cursor. */
+/* Advances the cursor.  The keys that it passes become final if it is in the newest generation.
+ * The caller must hold a growth stripe and all stripes of the segment at the cursor. */
 static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
   struct cuckoo *c = s->c;

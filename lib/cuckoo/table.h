@@ -144,8 +144,8 @@ struct cuckoo_growth {
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
    * while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
-  struct cuckoo_geometry after;    /* of generation 0's segments after the uneven split */
-  _Atomic uint64_t after_segments; /* the number of segments with this geometry */
+  struct cuckoo_geometry after;    /* the geometry of generation 0 after the uneven split */
+  _Atomic uint64_t after_segments; /* the number of segments with the geometry `after` */
   _Atomic uint64_t splits, joins;
   _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: calls may see the value late */
   _Atomic bool united;  /* a union has begun: see is_skewed() in growth.c */

@@ -216,7 +216,7 @@ static int unite_entry(struct union_plan *plan, unsigned number, const struct in
       return result;
     if (cuckoo_generations(plan->into) != n)
       continue;
-    if (plan->into->growable && number >= n) /* else e has too few bits for a new one */
+    if (plan->into->growable && number >= n) /* else e has too few bits for a new generation */
       result =
           tamis__generation_open(plan->into, cuckoo_generation(plan->into, n - 1), e->geometry);
     if (result != TAMIS_OK)

@@ -102,7 +102,7 @@ static double room_left(const struct union_plan *plan, unsigned j,
   double entries = plan->before[j] + plan->taken[j];
   if (generation != plan->newest && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a copy of that generation has room */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a copy of a generation always has room */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }

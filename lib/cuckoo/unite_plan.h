@@ -32,7 +32,7 @@ static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
   return cuckoo_same_geometry(to, from) || (bits < 64 ? bits : 64) >= cuckoo_least_bits(to);
 }
 
-/* The number of some entries, and the sum of the false-positive rates that they add. */
+/* The number of entries in a set, and the sum of the false-positive rates that they add. */
 struct survey {
   double entries, rate;
 };
@@ -46,7 +46,7 @@ struct union_plan {
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
   double taken[CUCKOO_MAX_GENERATIONS];  /* how many entries each generation of `into` will get */
-  struct survey come[CUCKOO_MAX_GENERATIONS]; /* the entries that it has received so far */
+  struct survey come[CUCKOO_MAX_GENERATIONS]; /* the entries added to each so far */
 };
 
 /* Checks whether the union is possible, and reserves the excess that it adds.  Sets *plan.

@@ -21,7 +21,7 @@ enum {
   /* A block of counts.  Its four `meanings`: the table's number, the first word's index, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),        /* the number of words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* a block has at most so many numbers of a row */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* a block has at most this many numbers of a row */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
   /* The most bytes of a count in a block: at most 3 bytes say how many lanes the count skips. */
@@ -146,7 +146,7 @@ struct image_counts {
   struct lane_counts counts;
 };
 
-/* Writes the count of a lane.  The lanes must come in order, and tamis__image_counts_end() last. */
+/* Writes the count of a lane.  Lanes must come in order, and tamis__image_counts_end() last. */
 void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
 void tamis__image_counts_end(struct image_counts *to);
 

@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-/* The probability that a fixed table refuses a key below its capacity because of a low load factor,
- * and that it does so because of overfull buckets (load.c). */
+/* The probability that a low load factor makes a fixed table refuse a key below its capacity, and
+ * the equal probability that overfull buckets (load.c) do. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */
@@ -21,7 +21,7 @@ struct table_load {
   double deviation; /* the standard deviation in a large segment */
 };
 
-/* The load factor of buckets of 2 to 8 lanes, with thorough searches or with others (search.h). */
+/* The load factor of buckets of 2 to 8 lanes, with thorough or with short searches (search.h). */
 struct table_load tamis__table_load(unsigned lanes, bool thorough);
 
 /* The mean load factor of 4096 * 2^doublings buckets.  `doublings` can be negative. */

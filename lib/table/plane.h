@@ -14,7 +14,7 @@
 
 typedef _Atomic(struct table_counts *) plane;
 
-/* The table that a plane belongs to. */
+/* The size of the table that a plane belongs to. */
 struct plane_size {
   uint64_t buckets;
   uint32_t lanes;

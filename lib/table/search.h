@@ -116,7 +116,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth from bucket number `first` on: these buckets' entries were not all followed. */
+/* Searches in depth from number `first` on: the buckets whose entries were not all followed. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {

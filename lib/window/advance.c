@@ -138,7 +138,7 @@ static void end_one(struct window *w)
   let_layers_leave(w, &swept);
 }
 
-/* Ends n periods at once (steps 7 to 9 in table.h).  n is at most the window's past periods, G. */
+/* Ends n periods at once (steps 7 to 9 in table.h).  n is at most G, the number of past periods. */
 static void jump(struct window *w, unsigned n)
 {
   struct swept swept;

@@ -59,7 +59,7 @@ static inline uint64_t window_further(const struct window_layer *layer, struct w
 
 /* Adds `more`, modulo 2^64, to the number of further copies of an entry.  If the number falls, no
  * memory is needed.  A refused increase changes nothing.
- *   Errors  TAMIS_EFULL: the sum reaches saved_most_copies, or memory max_bytes; TAMIS_ENOMEM */
+ *   Errors  TAMIS_EFULL: saved_most_copies or max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 

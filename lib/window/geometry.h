@@ -2,10 +2,10 @@
  *
  * Layer 0: sizes of the tables of a sliding window, and the address of a key.
  *
- *    mixed hash × odd constant          a fraction of 64 bits, from which digits are taken in turn:
- *     └─► segment                       one of S
- *          └─► i                        one of H buckets in the lower half of the segment
- *               └─► fingerprint         f bits; 0 becomes 1
+ *    x = mixed hash × odd constant, as a fraction of 64 bits
+ *    x × S  =  segment . y              the segment is one of S
+ *    y × H  =  i . z                    i is one of H buckets in the lower half of the segment
+ *    z                                  its first f bits are the fingerprint; 0 becomes 1
  *
  *    lower = i      upper = H + (g - i mod H), where g = fingerprint · H / 2^f
  *

@@ -224,7 +224,7 @@ FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *w
   return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
-/* The wishes of adds for G periods: constants, for each of which the compiler makes code. */
+/* The wishes of adds for G periods.  The compiler makes separate code for each constant. */
 static const struct wish plain = {false, true, 0}, first = {true, false, 0},
                          first_or_renewed = {true, true, 0};
 

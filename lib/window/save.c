@@ -280,8 +280,8 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
 }
 
 /* Lists the layers that the header counts, the oldest first, and returns their number.  Omits newer
- * layers that have left.  The oldest is listed even if it has left: its copies will be empty.  (A
- * layer that has got the index of the oldest since then is not listed.) */
+ * layers that have left.  The oldest is listed even if it has left: its copies will be empty.  (If
+ * it has left, a new layer may have its index: such a layer is not listed.) */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a sliding window as a whole: options, figures, validation.
+ * Layer 2: the kinds of windows (struct filter_kind): sizes, creation and statistics.
  */
 #include "window/counted.h"
 #include "window/create.h"
