@@ -371,7 +371,8 @@ static bool add_members(struct names *names, const struct index_file *index, con
   return good;
 }
 
-/* Puts the members of archives in the place of these.  Of a damaged one all that the index has may be there. */
+/* Puts the members of archives in the place of these.  Of a damaged one all that the index has may be there, and
+ * its own name stands for the rest, which may hold any key. */
 static bool open_archives(struct names *names, const struct index_file *index)
 {
   struct names all = {.at = NULL};
@@ -379,7 +380,7 @@ static bool open_archives(struct names *names, const struct index_file *index)
   for (size_t i = 0; good && i < names->count; i++) {
     enum tar_kind kind = TAR_NONE;
     good = (!tar_has_name(names->at[i]) || tar_list(&all, names->at[i], &kind)) &&
-           (kind != TAR_NONE || names_add(&all, names->at[i])) &&
+           (kind == TAR_WHOLE || names_add(&all, names->at[i])) &&
            (kind != TAR_PART || add_members(&all, index, names->at[i]));
   }
   names_free(names);

@@ -45,6 +45,12 @@ bool tar_list(struct names *names, const char *path, enum tar_kind *kind)
   return true;
 }
 
+bool tar_is_none(const char *path)
+{
+  (void) path;
+  return true;
+}
+
 FILE *tar_open(struct tar *tar, const char *path, size_t part)
 {
   (void) tar, (void) part;
@@ -165,6 +171,7 @@ static const char *next_member(struct tar *tar, int *result)
     *result = lib.archive_read_next_header(tar->archive, &entry);
     if (*result != ARCHIVE_OK && *result != ARCHIVE_WARN)
       return NULL;
+    tar->begun = true;
     if (lib.archive_entry_filetype(entry) != AE_IFREG || lib.archive_entry_hardlink(entry) != NULL)
       continue;
     const char *name = lib.archive_entry_pathname(entry); /* NULL: not of this locale */
@@ -200,12 +207,25 @@ bool tar_list(struct names *names, const char *path, enum tar_kind *kind)
     *kind = TAR_PART;
     good = names_add_in(names, path, name);
   }
-  if (*kind == TAR_PART && result == ARCHIVE_EOF)
-    *kind = TAR_WHOLE;
+  if (result == ARCHIVE_EOF)
+    *kind = *kind == TAR_PART ? TAR_WHOLE : TAR_NONE;
+  else if (tar.begun)
+    *kind = TAR_PART;
   if (good && *kind == TAR_PART)
     cannot_read(path, lib.archive_error_string(tar.archive));
   tar_close(&tar);
   return good && check_names(names, from);
+}
+
+bool tar_is_none(const char *path)
+{
+  struct names names = {.at = NULL};
+  enum tar_kind kind = TAR_NONE;
+  bool good = !tar_has_name(path) || !is_loaded() || tar_list(&names, path, &kind);
+  names_free(&names);
+  if (kind == TAR_WHOLE)
+    cannot_read(path, "it is another archive than when it was indexed");
+  return good && kind == TAR_NONE;
 }
 
 /* ---- contents ---- */

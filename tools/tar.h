@@ -23,6 +23,7 @@ struct tar {
   struct stat status;
   char first[COMPRESSED_MAGIC]; /* of the member that is open */
   size_t got, given;            /* bytes of `first` */
+  bool begun;                   /* it has a header */
   bool found;                   /* there is such a member */
 };
 
@@ -35,6 +36,9 @@ enum tar_kind { TAR_NONE, TAR_PART, TAR_WHOLE };
 /* Adds the names of the regular files in the archive.  Damage behind its beginning is recorded with fail(), and
  * so is a name that it has twice.  False after fail(): there is no memory. */
 bool tar_list(struct names *names, const char *path, enum tar_kind *kind);
+
+/* False after fail(): the file is an archive, so it is no file of lines. */
+bool tar_is_none(const char *path);
 
 /* How much of the path leads to the file that it goes through; 0 with ENOTDIR: to none that has such a
  * name. */

@@ -159,7 +159,7 @@ bool unpacked_open(struct unpacked *u, const char *path, struct tar *tar)
     return open_member(u, part, tar);
   if (u->fd < 0 || fstat(u->fd, &status) != 0 || !is_regular(&status))
     fail("cannot open '%s': %s", path, errno == EINVAL ? "it is no regular file" : strerror(errno));
-  else if (open_lines(u))
+  else if (tar_is_none(path) && open_lines(u))
     return true;
   if (u->fd >= 0)
     close(u->fd);

@@ -60,15 +60,21 @@ try "an archive that is as it was is not read again" figure_is "files read" 0 : 
 mkdir damaged && cp plain.tar damaged && run index -o damaged.index damaged/plain.tar
 head -c 20000 plain.tar >damaged/plain.tar
 try "an archive that is damaged now" one_line 1 "cannot read 'damaged/plain.tar" : index -o damaged.index
-try "... keeps its members" figure_is files 32 : index -o damaged.index --stats
+try "... keeps its members, beside itself" figure_is files 33 : index -o damaged.index --stats
+try "... may hold any key" grep -qx damaged/plain.tar out : which damaged.index 'line lost'
+try "... and cannot be searched to its end" one_line 2 "cannot read 'damaged/plain.tar" : grep damaged.index 'line lost'
 cp plain.tar damaged && run index -o damaged.index --stats
 check "... has all members again when it is whole" figure_is files 32
 tar cf filled.tar -T /dev/null
 run index -o filled.index filled.tar
 check "an archive without members" ends_by 0
 tar cf filled.tar logs/a/1
+try "... but with members now" one_line 2 "it is another archive than when" : grep filled.index 'line 1'
 try "... and with members later" figure_is files 1 : index -o filled.index --stats
 try "... which are found" output_is filled.tar/logs/a/1 : which filled.index 'line 1'
+mkdir within && tar cf early.tar within logs/a/1 && truncate -s 700 early.tar
+try "an archive that is damaged before its first member" one_line 1 "cannot read 'early.tar" : \
+  index -o early.index early.tar
 tar cf filled.tar logs/a/2
 try "an archive of which all members are others now" figure_is files 1 : index -o filled.index --stats
 try "... which are found, too" output_is filled.tar/logs/a/2 : which filled.index 'line 2'
