@@ -256,7 +256,9 @@ static int begin_file(const struct wanted *w, struct new_file *new)
 static int create_file(const struct wanted *w)
 {
   struct new_file new;
-  int result = begin_file(w, &new);
+  int result = share_new(w, NULL); /* before the path, as in check_new() */
+  if (result == TAMIS_OK)
+    result = begin_file(w, &new);
   if (result != TAMIS_OK)
     return result;
   struct shared_file file = {.fd = new.fd};

@@ -175,6 +175,12 @@ TEST_BETWEEN(no_regular_file_is_refused, set_up, tear_down)
   (void) !pread(fd, after, sizeof after - 1, 0);
   close(fd);
   assert_string_equal(before, after);
+  /* The open and the check give the same reason if the path and the options are wrong. */
+  tamis_options limitless = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  limitless.max_bytes = 0;
+  tamis_filter *f;
+  assert_int_equal(tamis_open_shared(&limitless, "/nonexistent/file", &f), TAMIS_EINVAL);
+  assert_int_equal(tamis_shared_check(&limitless, "/nonexistent/file", NULL, 0), TAMIS_EINVAL);
   assert_int_equal(count_files(false), 0);
 }
 
