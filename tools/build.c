@@ -70,7 +70,7 @@ static const struct argp build_argp = {
     "--capacity gives it.  If there are more lines, the files are read again, for a "
     "filter that is large enough.  A pipe cannot be read twice, so without --kind and "
     "--capacity its filter is a cuckoo filter, which grows.  It is an error if there are "
-    "more lines than --memory allows, or, with --fixed, more than --capacity.  A filter of "
+    "more lines than --memory allows, or than a --fixed filter has room for.  A filter of "
     "kind counting takes further lines, but its rate then rises.\n\n"
     "With --field, --regex, --json, --crlf or --ignore-case the keys of the lines are "
     "added.  A line that has no such field, match or value adds nothing.  LIST does not "

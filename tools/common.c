@@ -49,7 +49,7 @@ static const struct argp common_argp = {
     "end, by looking up millions of random keys.  If A is a pipe, the filter is made for "
     "as many lines as SIZE holds at RATE (of a Bloom filter, the default is 1e-4 here; for "
     "half as many lines it is below 1e-6).  More lines than there is room for are an "
-    "error.\n\n"
+    "error, but not with kind counting.\n\n"
     "Examples:\n"
     "  tamis common known.txt today.txt > seen-before.txt\n"
     "  tamis common monday.txt tuesday.txt wednesday.txt > on-all-days.txt\n"

@@ -14,7 +14,7 @@ class Stats:
 
     kind: str  #: "bloom", "cuckoo" or "counting_bloom"
     layout: Optional[str]  #: "blocked", "classic" or "word" for a Bloom filter without a window, otherwise None
-    count: int  #: in a Bloom filter, keys that were new, also from unions; in other kinds, copies
+    count: int  #: in a Bloom filter, keys that were new, also from unions; in other kinds, copies; with a window, remembered ones
     estimated_count: float  #: of Bloom, CountingBloom without a window: all distinct keys, estimated from the set bits; else count
     capacity: int  #: the capacity that was asked for
     load: float  #: estimated_count / capacity
@@ -29,12 +29,12 @@ class Stats:
     generations: int  #: the number of generations of a cuckoo filter
     segments: int  #: the number of segments of a cuckoo filter
     joins: int  #: how often two segments of a cuckoo filter were joined
-    fingerprint_bits: int  #: the length of a new fingerprint in a cuckoo filter
-    occupancy: float  #: the fraction of a cuckoo filter's lanes that is in use
+    fingerprint_bits: int  #: the length of a new fingerprint in a cuckoo filter or a window
+    occupancy: float  #: the fraction of the lanes of a cuckoo filter or a window that is in use
     evictions: int  #: how often an entry was moved to make room for a key
     failed_searches: int  #: how often no move made room for a key
     refused_adds: int  #: adds of keys that failed for lack of room, memory or disk space
-    lookup_retries: int  #: how often a look-up in a cuckoo filter began again because entries or segments had moved
+    lookup_retries: int  #: how often a look-up in a cuckoo filter or a window began again because of other calls
     longest_growth_ns: int  #: the time of the longest step of growth, in nanoseconds
     window: int  #: periods for which keys are remembered; 0: for ever
     oldest_part_age: int  #: how many periods have ended since the oldest remembered one began

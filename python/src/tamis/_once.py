@@ -38,7 +38,7 @@ class Once:
 
     capacity   messages that are remembered at one time
     fpp        the fraction of messages that are taken for done although they are new, and so are lost.  None: 1e-9;
-               with remember 2.5e-9 * (periods + 1), which is about the lowest rate that a window can have
+               with remember 2.5e-9 * (periods + 1), one to three times the lowest rate that a window can have
     remember   seconds for which a message is remembered after its work, at least; None: for ever
     periods    the number of periods into which remember is divided, 1 to 64: a message is remembered for at most
                remember / periods seconds longer.  A period has at least a tenth of a second
