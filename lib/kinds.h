@@ -97,7 +97,7 @@ static inline void give_struct(void *out, void *filled)
   memcpy(out, filled, *size);
 }
 
-/* NULL is good, too: it stands for the system's allocator. */
+/* Returns true for NULL, too, which stands for the system's allocator. */
 static inline bool good_allocator(const tamis_allocator *a)
 {
   return !a || (a->allocate && a->release);

@@ -42,7 +42,7 @@ static const char *reason_of(int error)
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* Refuses a call of the system that has failed, for the reason in errno. */
+/* Refuses because a system call has failed, for the reason in errno. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;

@@ -10,8 +10,8 @@
 #include <time.h>
 
 /* Must be called before each step that can be a cancellation point: a system call that waits, or a
- * function of the user's that allocates, reads or writes.  (The user's hash function must not end
- * the thread: it takes less time than this call, so it runs with cancellation enabled.) */
+ * function of the user's that allocates, reads or writes.  (The user's hash function runs with
+ * cancellation enabled, as it takes less time than this call.  So it must not end the thread.) */
 static inline int cancellation_disable(void)
 {
   int before;

@@ -89,8 +89,8 @@ FORCE_INLINE unsigned shift_count(unsigned n)
   return n;
 }
 
-/* Returns the upper half of a 128-bit product.  The assembler line keeps clang from shifting both
- * halves where a caller shifts the upper half to the left, which takes several times as long. */
+/* Returns the upper half of a 128-bit product.  Without the assembler line, clang would shift both
+ * halves where a caller shifts the upper half, which takes several times as long. */
 FORCE_INLINE uint64_t upper_half(uint128 product)
 {
   uint64_t upper = (uint64_t) (product >> 64);
@@ -112,8 +112,8 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Hides from the compiler how the variable's value was computed.  Otherwise gcc might copy the
- * variable's first value each time, and compute each later value from the copy. */
+/* Hides from the compiler how the variable's value was computed.  Otherwise gcc might keep a copy
+ * of the variable's first value, and compute each later value from the copy. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
 /* Prefetches a cache line.  `to_write`: also asks the other cores to give up their copies of the

@@ -38,7 +38,7 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
  * descriptor, because a plugin with the descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
-  uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
+  uint64_t offset, now; /* `offset`: bytes from shard 0 to the core's shard; `now`: the new value */
   const char *thread;
   __asm__("mov %%fs:0, %0" : "=r"(thread));
   __asm__ volatile(

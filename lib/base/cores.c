@@ -27,7 +27,7 @@ enum { MAX_NUMBERS = 64, MAX_PATH = 1024 }; /* the most bytes of a quota file, a
 
 static const char quota_file[] = "/cpu.max";
 
-/* Reads the beginning of a file without waiting: a container's owner may have put a pipe there. */
+/* Reads the beginning of a file without waiting: a container's owner may have made it a pipe. */
 static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -13,7 +13,7 @@
  * When a thread ends, a destructor (pthread_key_create) releases the thread's index.  The thread
  * gets no other index in destructors that run later, because it might never release that index.
  * (If the thread's first add comes from the last round of destructors, its index stays in use for
- * ever: one thread more has to share shard 0.) */
+ * ever: one thread more must share a shard.) */
 
 enum { NEVER = MAX_SHARDS };
 

@@ -57,7 +57,7 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 becomes 255, which no mask exceeds.) */
+/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 minus 1 is 255, which no mask exceeds.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);

@@ -121,7 +121,7 @@ struct filter_kind {
 struct filter_more {
   union {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
-    uint64_t allocator_room[3]; /* makes the union as large on all machines (see WIDE) */
+    uint64_t allocator_room[3]; /* gives the union the same size on all machines (WIDE) */
   };
   /* The members from here on are absent if the filter has neither hash function nor secret. */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
@@ -130,7 +130,7 @@ struct filter_more {
 };
 
 /* The head of every filter.  After creation only `operations` changes, when a filter grows.  The
- * new operations also work on all earlier forms of the filter. */
+ * operations after a growth also work on the filter as it was before. */
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;

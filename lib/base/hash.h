@@ -36,9 +36,10 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
  * input, such as consecutive numbers (docs/internals/bloom.md).  So code that needs groups of bits,
  * for instance to choose a line, uses hash_spread(), or the top bits of another product.
  *
- * Both halves of the product are used: high bits of the input change low bits of the high half, and
- * low bits change high bits of the low half.  Two inputs get equal results with probability 2^-64.
- * Source: Wang Yi's wyhash (2019); the multiplier is from Pelle Evensen's "moremur" (2019). */
+ * Both halves of a product are used: high bits of the input change low bits of the product's high
+ * half, and low bits change high bits of the low half.  Two inputs get equal results with
+ * probability 2^-64.  Source: Wang Yi's wyhash (2019); the multiplier is from Pelle Evensen's
+ * "moremur" (2019). */
 #define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)
 
 static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)

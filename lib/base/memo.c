@@ -22,7 +22,7 @@ _Static_assert(MEMO_ENTRIES == 16, "four bits choose an entry");
  *   checked by     mutants/memo_taken_relaxed */
 static bool take(struct memo_entry *entry)
 {
-  enum { MOST_LOOKS = 100 }; /* enough, unless the thread that uses the entry is stopped */
+  enum { MOST_LOOKS = 100 }; /* so many are enough, unless the entry's user is stopped */
   for (unsigned looks = 0; looks < MOST_LOOKS; looks++)
     if (!atomic_exchange_explicit(&entry->taken, 1, memory_order_acquire))
       return true;

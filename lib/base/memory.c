@@ -121,7 +121,7 @@ bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size)
 
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size)
 {
-  const size_t bytes = (size_t) size; /* safe, as the block was allocated */
+  const size_t bytes = (size_t) size; /* size_t can hold the size of a block that exists */
   if (!block)
     return;
   if (from->release)

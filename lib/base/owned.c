@@ -38,7 +38,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if fstat() fails, `file` keeps the inode */
+    (void) tamis__shared_file_look(&file); /* if fstat() fails, `file` keeps the owner's inode */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;

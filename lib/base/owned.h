@@ -93,7 +93,7 @@ bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
 /* Takes the lock.  Returns true if the last owner was killed: the caller must then mend what that
- * owner has left.  (If the caller is killed, too, the next owner must mend.) */
+ * owner has left unfinished.  (If the caller is killed, too, the next owner must mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
   OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ln 2 in two parts.  The high part has 32 bits: an exponent times the high part is exact. */
+/* ln 2 in two parts.  The high part has 32 bits, so its product with an exponent is exact. */
 static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
 static const double ln2 = 0x1.62e42fefa39efp-1, half_sqrt2 = 0x1.6a09e667f3bcdp-1;
 

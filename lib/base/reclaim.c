@@ -53,9 +53,9 @@ static const int64_t idle_time = SECOND; /* without requests, the waiting thread
 /* After a grace period the waiting thread looks for requests at intervals between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the most that the process's end waits */
+static const int64_t exit_time = SECOND;    /* the longest wait when the process ends */
 static const int64_t refused_time = SECOND; /* the thread's sleep after a refusal of membarrier */
-static const int64_t first_nap = SECOND / 20000; /* of a thread that waits for counted readers */
+static const int64_t first_nap = SECOND / 20000; /* nap while waiting for counted readers */
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
@@ -76,7 +76,7 @@ static struct {
   bool looking;              /* the thread sleeps, but will soon look for requests by itself */
   bool unjoined;             /* `thread` must be joined after it has ended */
   pthread_t thread;
-  bool stopping; /* the process or the library is about to go */
+  bool stopping; /* the process ends, or the library is being unloaded */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .more = PTHREAD_COND_INITIALIZER,
             .ended = PTHREAD_COND_INITIALIZER};
@@ -239,7 +239,7 @@ enum reader_pause tamis__reader_pause(bool inside)
   return pause;
 }
 
-/* A registered section that was paused at a fork becomes an inherited one (own.inherited). */
+/* Enters the section again.  In the child of a fork, a registered reader is also counted. */
 void tamis__reader_resume(enum reader_pause pause)
 {
   if (pause == READER_OUTSIDE)
@@ -420,10 +420,10 @@ __attribute__((destructor)) static void stop(void)
 
 static bool handler_registered;
 
-/* Runs on the only thread of the child: see R3 above. */
+/* Runs in the child of a fork, on the child's only thread (R3 above). */
 static void after_fork_in_child(void)
 {
-  handler_registered = true; /* the fork may have come before begin() set this */
+  handler_registered = true; /* a fork can come before begin() sets the variable */
   atomic_store_explicit(&forked, true, memory_order_relaxed);
   pthread_mutex_init(&waiter.lock, NULL);
   init_conditions();
@@ -479,7 +479,7 @@ void tamis__backlog_destroy(struct backlog *backlog)
 }
 
 /* A fork can come after any step of another thread, and the child continues with the lists as they
- * are.  After each step, no block is in two lists: the compiler must keep their order. */
+ * are.  After each step, no block is in two lists, if the compiler keeps the order of the steps. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);

@@ -51,7 +51,7 @@ VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 }
 
-/* Returns the set of the first n lanes, or of all lanes if n is greater. */
+/* Returns the set of the first n lanes, or of all lanes if n exceeds their number. */
 FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
 {
   return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;

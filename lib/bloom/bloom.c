@@ -59,7 +59,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   /* Within a range, a lower rate needs more bytes.  At the border of two ranges, it may need fewer.
    * So the loop tries range after range, from the lowest up.  The answer is in the first range
-   * whose highest rate fits. */
+   * whose highest rate fits into `bytes`. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
@@ -72,7 +72,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
-      /* Bisects the logarithm of the rate.  If a rate cannot be planned, tries a higher one. */
+      /* Bisects the logarithm of the rate.  If a rate cannot be planned, tries a higher rate. */
       while (good / bad > 1.005) {
         candidate.fpp = sqrt(good * bad);
         if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)

@@ -300,7 +300,7 @@ void tamis__layers_limit_first(struct bloom *first);
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the most set bits of a fixed filter: the expected number for `capacity`
- * keys, plus four standard deviations (of independent bits, so they are upper bounds). */
+ * keys, plus four standard deviations (of independent bits: an upper bound). */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
 /* In capacity.c: returns the number of counted keys that set bloom_geometry_most_bits() bits. */

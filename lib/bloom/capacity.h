@@ -133,9 +133,9 @@ void tamis__bloom_note_refusal(const struct bloom *b);
 /* Does the work of count_key() for a thread that owns no shard of the filter. */
 int tamis__bloom_count_shared(struct bloom *b);
 
-/* Counts a key of a live filter.  All processes check equally often, as the file has `unwatched`,
- * the complement of a mask: a call checks if the shard's new number of keys has no bit of the mask.
- * Relaxed: see is_watched(). */
+/* Counts a key of a live filter, and checks for room if the shard's new number of keys has no bit
+ * of a mask.  The file has the complement of the mask, `unwatched`: all processes check equally
+ * often.  Relaxed: see is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);

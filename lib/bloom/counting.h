@@ -127,7 +127,7 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 struct key_counters {
   word *words;
   unsigned n;                              /* the number of the key's words */
-  struct bloom_probe at[BLOOM_MAX_PROBES]; /* `mask`: the lowest bit of each of the counters */
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* `mask` has the lowest bit of each of its counters */
 };
 
 FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct bloom_key of,
@@ -257,7 +257,7 @@ static inline int last_gap_locked(const struct key_counters *key)
   return gap;
 }
 
-/* Adds a key that has a gap, by the steps L, O and C of [B] above. */
+/* Raises the words before the gap, then the gap, then the other words: L, O and C in [B] above. */
 FORCE_INLINE int add_by_gap_locked(const struct key_counters *key, unsigned gap)
 {
   const uint64_t own = key->at[gap].mask;

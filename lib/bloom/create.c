@@ -52,8 +52,8 @@ static bool plan_counts(const struct bloom_plan *plan)
 }
 
 /* Returns true if the plan needs a member that medium filters have and short ones lack.  (A filter
- * with counters becomes long.)  A max_bytes without room for this member needs none: no second
- * layer fits, and the bit `bounded` is enough. */
+ * with counters becomes long.)  If max_bytes has no room for this member, it is not needed: no
+ * second layer fits, and the bit `bounded` is enough. */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -212,7 +212,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept)
 
 /* ---- creation ---- */
 
-/* A mapped filter gets its own operations, which refuse changes.  Returns NULL without memory. */
+/* Returns the operations: a mapped filter gets its own, which refuse changes.  NULL: no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)

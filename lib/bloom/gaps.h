@@ -14,7 +14,7 @@
 /* What all calls need of a key.  (An add also keeps the unmixed hash, for layers.c.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
-  uint64_t first; /* the index of the first probe's word in the first section */
+  uint64_t first; /* the index of the key's first word in the first section */
 };
 
 FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)

@@ -307,7 +307,7 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 {
   double bits = bloom_geometry_usable_bits(g);
-  /* If all bits are set, returns the number of keys that leave one bit 0. */
+  /* With all bits set, the number would be infinite: returns the number that leaves one bit 0. */
   double set = fmin((double) bits_set, bits - 1);
   return real_log1p(-set / bits) / log_miss(g);
 }

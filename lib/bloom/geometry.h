@@ -76,7 +76,7 @@ struct bloom_geometry {
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* Layer i of a growable filter may take 6 / (pi i)^2 of its rate.  All these shares add up to 1. */
+/* Returns 6 / (pi i)^2, the share of layer i in the filter's rate.  All shares add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
 /* Plans layer `layer` of a filter that keeps `fpp`.  The layer counts `capacity` keys within its
@@ -196,7 +196,7 @@ struct bloom_probes {
   uint64_t rotations; /* the bits of the hash that are left for later rotations */
   uint64_t pattern;   /* the bits of the key in a word, before the rotation */
   uint64_t word;      /* the next word of the key, counted from the start of the section */
-  uint64_t spread;    /* a number from 0 to 3 */
+  uint64_t spread;    /* the spread of the key: 0 to 3 */
   unsigned next;      /* the number of the next probe in the section */
   uint64_t begin;     /* the index of the section's first word */
 };
@@ -249,7 +249,7 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
 }
 
 /* Bit 0 of the result is 1 if `bits` has all bits of the pattern; the other bits are meaningless.
- * (This is faster than to make the pattern.) */
+ * (This is faster than to compute the pattern, and to compare it.) */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;

@@ -179,7 +179,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   if (!max_bytes)
     return TAMIS_OK;
   uint64_t used = bytes_of_layers(full), bytes = tamis__bloom_bytes_for(plan);
-  /* another opener may hold a copy of this layer, or of a smaller, earlier one */
+  /* another opener may hold a copy of this layer, or of an earlier, smaller layer */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
@@ -318,7 +318,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* not in a union, which sets `number`: `full` may still have room */
+    if (!number) /* a union sets `number`, and its `full` may still have room */
       raise_fullness(full, LAST);
     return result;
   }

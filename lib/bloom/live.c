@@ -24,7 +24,7 @@ int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned nu
   struct bloom_shared *shared = const_bloom_long_of(first)->shared;
   const unsigned last = number ? number : full->number + 1U;
   if (last > shared->planned) {
-    if (!number) /* not in a union, which sets `number`: `full` may still have room */
+    if (!number) /* a union sets `number`, and its `full` may still have room */
       raise_fullness(full, LAST);
     return TAMIS_EFULL;
   }

@@ -15,8 +15,8 @@
  * [D] No call takes a lock, and only an add that opens a layer may wait (layers.c).
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
- *     the *gaps*.  Then it fills them one by one.  A unique add wins if it sets a bit in the last
- *     one.
+ *     the *gaps*.  Then it fills them one by one.  A unique add wins if its own OR sets a bit in
+ *     its last gap.
  *
  *     At most one add of a key sets a bit in its last gap.  Suppose that the adds P and Q do: P in
  *     the word l, and Q in the word m.
@@ -54,8 +54,8 @@
  *     While a unique add runs, another layer may open, or the filter may become full.  So an add
  *     that has set a bit in its last gap checks whether the filter has changed: see layers.c.
  *
- * [C] All or nothing.  An add to a full filter is refused before it sets a bit, but see [C] in
- *     layers.c.
+ * [C] All or nothing.  An add to a full filter is refused before it changes a bit.  [C] in layers.c
+ *     has the only exceptions.
  *
  * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
@@ -266,7 +266,7 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
   return hits;
 }
 
-/* One loop prepares a group, and another looks it up: one loop would need too many registers. */
+/* A loop prepares a group, another looks it up: a single loop would need too many registers. */
 enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
@@ -357,7 +357,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     __VA_ARGS__;                              \
   }
 
-/* Defines a function whose body can use `shape` and `b`, the filter `f`. */
+/* Defines a function whose body can use `shape`, and the filter `f` as `b`. */
 #define CALL(type, name, of_shape, parameters, of, ...)                                  \
   FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
            const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
@@ -470,7 +470,7 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
 
 #else
 
-/* USE(name, layout, probes, bits_per_probe, sections) for each shape. */
+/* USE_ALL has USE(name, layout, probes, bits_per_probe, sections) for each shape. */
 #define USE_BLOCKED(p, n) USE(blocked_##p##x##n, TAMIS_LAYOUT_BLOCKED, p, n, 1)
 #define USE_COUNTING(p, n) USE(counting_##p##x##n, BLOOM_LAYOUT_COUNTING, p, n, 1)
 #define USE_WORD(n)                         \

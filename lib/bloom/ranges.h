@@ -9,7 +9,7 @@
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* see blocked_ranges; 0: geometry.c computes it (word layouts) */
+  double line_deviation; /* of one section's rate (see blocked_ranges); 0 for word layouts */
   double tries_next;     /* below this rate, plan_any() also tries the shape of the next range */
 };
 

@@ -128,7 +128,7 @@ struct bloom_long {
   uint64_t most_keys; /* if fixed: the sum of KEYS and UNITED at which the filter is full */
   uint64_t max_bytes; /* the option `max_bytes`; 0: no limit */
   union {
-    struct saved_mapping mapping; /* the file with the words; `at` is NULL if none is mapped */
+    struct saved_mapping mapping; /* the file with the words; `at` is NULL if no file is mapped */
     struct {
       WIDE const void *none;            /* mapping.at */
       WIDE struct bloom_shared *shared; /* NULL unless the filter is live */
