@@ -57,8 +57,8 @@ struct cuckoo_geometry {
   uint64_t first_roots;    /* the number of roots of the first generation */
   /* The number of bits of root0.  (So many low bits of hash × first_roots are not random.) */
   uint8_t root0_bits;
-  uint8_t root_shift;      /* the number of bits of root after root0 (k) */
-  uint8_t pair_bits;       /* the number of bits of pair (m) */
+  uint8_t root_shift;      /* the number of bits of a root after root0 (k) */
+  uint8_t pair_bits;       /* the number of bits of a pair (m) */
   uint8_t depth_limit;     /* the greatest depth of a segment (D) */
   uint8_t uneven_at;       /* the depth of segments that split unevenly (P), or NEVER_UNEVEN */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
@@ -66,7 +66,7 @@ struct cuckoo_geometry {
   bool needs_second_hash;  /* root, pair and entry need more bits than one hash gives */
   uint16_t stripes_wanted; /* the user's number of stripes per segment; 0: the plan chooses it */
   uint16_t words_offset;   /* the offset of the buckets in a segment, in bytes */
-  uint32_t stripe_mask;    /* the number of stripes of a segment, a power of two, minus 1 */
+  uint32_t stripe_mask;    /* the number of stripes of a segment (a power of two) minus 1 */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 

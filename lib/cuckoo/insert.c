@@ -182,7 +182,7 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
       best = match_pair(pair);
     if (best.matches && pair_lets_add(c, pair, locked->n)) {
       int result = count_copy_locked(c, pair, &best);
-      return result == TAMIS_EFULL ? NO_ROOM : result; /* NO_ROOM: try a lane instead */
+      return result == TAMIS_EFULL ? NO_ROOM : result; /* NO_ROOM: the copy may still get a lane */
     }
   }
   return NO_ROOM;

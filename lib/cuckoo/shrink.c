@@ -200,7 +200,7 @@ void tamis__shrink_late(struct cuckoo *c)
     return;
   for (unsigned i = cuckoo_generations(c); i-- > 0;) {
     struct generation *generation = cuckoo_generation(c, i);
-    struct segment_cursor cursor = {0}; /* after a join, it may stand inside a segment */
+    struct segment_cursor cursor = {0}; /* after a join, cursor.index may be inside a segment */
     struct segment *segment;
     do {
       reader_token token = reader_enter();

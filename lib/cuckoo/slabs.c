@@ -36,7 +36,7 @@ enum {
   SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
   MIN_SLABS_PLANNED = 4,             /* a plan that would fill fewer slabs has no slabs */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* a filter beyond its plan has slabs only if it is as large as this many */
+      SMALL(32, 2), /* the least size, in slabs, of a filter that has slabs beyond its plan */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 

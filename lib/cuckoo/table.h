@@ -27,7 +27,7 @@ struct segment {
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
   uint8_t depth;   /* the number of splits between the root's first segment and this one */
   bool class;      /* after the uneven split (geometry.c): 0 or 1, the class of all its keys */
-  fullness_vacated vacated; /* see base/fullness.h, for this member and the next one */
+  fullness_vacated vacated; /* `vacated` and `fullness`: see base/fullness.h */
   fullness fullness;
   plane duplicates;
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
@@ -35,7 +35,7 @@ struct segment {
    * counts under all stripes of the segment instead.) */
   _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
   _Atomic uint32_t copying; /* the number of lanes taken by copies of keys, and a flag: segment.h */
-  _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */
+  _Atomic uint64_t waiting; /* the number of calls that wait for a stripe of the segment */
   struct slab *slab;        /* NULL: the segment is not in a slab */
 };
 
@@ -165,9 +165,9 @@ struct cuckoo {
   _Atomic uint64_t bytes;
   union {
     WIDE _Atomic(struct cuckoo_growth *) growth; /* in a growable filter; see cuckoo_growth() */
-    WIDE struct mapped *mapped;                  /* in a fixed filter; NULL: it is not mapped */
+    WIDE struct mapped *mapped;                  /* in a fixed filter; NULL if it is not mapped */
   };
-  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list; it changes under snapshots_lock */
+  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* a list that changes under snapshots_lock */
   _Atomic unsigned generations;
   fullness_rooms rooms; /* how often memory has become free: base/fullness.h */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
@@ -177,7 +177,7 @@ struct cuckoo {
   unsigned char cleared_bits; /* blocks of >= 2^cleared_bits bytes come zeroed; 0: no blocks do */
   _Atomic bool counts_copies; /* new segments count copies: segment.h */
   bool has_home;
-  struct generation first; /* last, because data of the generation follow */
+  struct generation first; /* the last member, because data of the generation follow */
 };
 
 _Static_assert(sizeof(struct cuckoo) == 192, "no byte is unused");

@@ -71,7 +71,7 @@ VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool 
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): a vector holds addresses as numbers. */
 
-/* Replaces the value of each root that has split by the key's entry in the root's array. */
+/* For each root that has split, replaces the root's value by the key's entry in the array. */
 VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_geometry *g,
                                                           vector fingerprint, vector values)
 {

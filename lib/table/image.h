@@ -142,7 +142,7 @@ struct image_counts {
   uint64_t table, words; /* the table's number, and how many words it has */
   unsigned lanes;
   uint64_t first;  /* index of the current block's first word */
-  uint64_t copies; /* the sum of all counts */
+  uint64_t copies; /* the sum of all counts that were written */
   struct lane_counts counts;
 };
 

@@ -56,7 +56,7 @@ struct window_plan tamis__window_plan_of(const tamis_options *options);
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words, end; /* byte offsets in the file; the words are last */
+  uint64_t state, counters, stripes, words, end; /* byte offsets of the parts in the file */
   uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 

@@ -62,7 +62,7 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
 
 /* ---- moves along the path ---- */
 
-/* The name of a segment: its number, and its layer's index, which is not 0: [N] in table.h. */
+/* A segment's name: its number, and its layer's index, which is not 0 (names: [N] in table.h). */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
   return segment << 8 | layer->index;

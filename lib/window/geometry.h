@@ -43,11 +43,11 @@ struct window_geometry {
   uint64_t top;              /* mask of a fingerprint's bits at the top of a word */
   uint64_t one;              /* the lowest bit of `top` */
   uint64_t capacity;         /* the number of keys that the layer is made for */
-  double rate;               /* false-positive rate of the full layer */
+  double rate;               /* the false-positive rate of a full layer */
 };
 
 struct window_spec {
-  unsigned periods; /* G: the number of periods */
+  unsigned periods; /* G: the number of past periods */
   uint64_t capacity;
   double fpp;
   bool growable;

@@ -153,7 +153,7 @@ static int renew_locked(struct window *w, const struct home *home, const struct 
   return result;
 }
 
-/* Adds or renews a key, in the layer that table.h says ("Layers").  `refused` says why no room
+/* Adds or renews a key, in the layer that "Layers" in table.h says.  `refused` says why no room
  * could be made in the newest layer, or is 0 if no call has tried to make room yet. */
 static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
                       int refused)

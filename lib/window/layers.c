@@ -198,7 +198,7 @@ static uint64_t largest_capacity_locked(const struct window *w)
 }
 
 /* Whether a layer as large as the largest could still be opened when `more` further bytes and all
- * of `indices` are in use: [S].  Retired memory that waits for its readers counts as free. */
+ * of `indices` are in use ([S] above).  Retired memory counts as free. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
@@ -210,7 +210,7 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   return window_has_bytes(w, more > held ? more - held : 0);
 }
 
-/* Changes the plan *next to the size of the largest layer if [S] requires this. */
+/* Changes the plan *next to the size of the largest layer if [S] above requires this. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
@@ -305,7 +305,7 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
   lock_release(&w->opening);
 }
 
-/* Waits until no thread holds a stripe under which it has read an older epoch word: [L]. */
+/* Waits until no thread holds a stripe under which it read an older epoch word: [L] in table.h. */
 static void wait_for_holders_of_stripes(struct window *w)
 {
   for (uint64_t i = 0; i <= w->stripes.mask; i++) {

@@ -209,7 +209,8 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = tamis__image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
-    /* In c->counts, a block's first count skips more lanes than in the block: it may be longer. */
+    /* A block's first count may skip more lanes in c->counts than in the block, and take more
+     * bytes. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;

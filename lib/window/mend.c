@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: mends a sliding window after a kill or a power failure: [K], [R] in shared.h.
+ * Layer 2: mends a window after a kill ([K] in shared.h) or a power failure ([R] there).
  */
 #include "base/compiler.h"
 #include "window/counted.h"

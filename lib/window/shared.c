@@ -188,7 +188,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Adds to the window the entries of the last checkpoint that its running period still remembers. */
+/* Adds the entries of the last checkpoint that the window's running period still remembers. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;

@@ -174,9 +174,9 @@ struct window_layer {
   WIDE const struct window_calls *calls; /* the functions for the layer's shape */
   /* An array of WINDOW_PLANES planes; NULL: the window is not of the cuckoo kind. */
   WIDE struct window_plane *planes;
-  /* The next older layer, or NULL.  A layer that has left the list keeps this link: [L]. */
+  /* The next older layer, or NULL.  A layer that has left the list keeps this link ([L] above). */
   WIDE struct window_layer *_Atomic older;
-  _Atomic uint64_t number; /* the layer's name: [N]; changes if the layer is reopened; relaxed */
+  _Atomic uint64_t number; /* the layer's name ([N] above), new if it is opened again; relaxed */
   unsigned index;          /* determines the layer's share of the rate; unique in the list */
   unsigned block_shift;    /* log2 of the number of words in a block */
   unsigned plane_shift;    /* log2 of the number of words in a plane */
@@ -231,7 +231,7 @@ struct window_stripe {
 
 struct window_stripes {
   WIDE struct window_stripe *all;
-  uint64_t mask; /* the number of stripes, a power of two, minus 1 */
+  uint64_t mask; /* the number of stripes (a power of two) minus 1 */
 };
 
 struct window_shared;
@@ -324,8 +324,8 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch, numbers);
 }
 
-/* The greatest age, in periods, of keys that the running jump keeps: [T].  The caller must hold a
- * stripe or `advancing`.  Relaxed: a jump sets `coming` before it takes each stripe. */
+/* The greatest age, in periods, of keys that the running jump keeps ([T] above).  The caller must
+ * hold a stripe or `advancing`.  Relaxed: a jump sets `coming` before it takes each stripe. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);

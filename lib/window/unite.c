@@ -42,7 +42,7 @@ struct both {
   uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
   struct lane_counts counts;
   bool checkpoint;  /* `from` is an earlier state of `into`: [W] in counted.h */
-  uint64_t missing; /* the number of entries that `into` lacks */
+  uint64_t missing; /* the number of entries of `from` that `into` lacks */
   bool too_many;    /* a key would have too many copies for a counted table */
 };
 
@@ -73,7 +73,7 @@ static int unite_locked(const struct both *b, const struct united *u, uint64_t b
     unsigned other = epoch_age(epoch, window_stamp_of(&layer->geometry.shape, at.entry), w->stamps);
     age = other < age ? other : age;
   } else if (age > window_oldest_age(w, epoch)) {
-    return TAMIS_OK; /* a jump forgets the entry: [T] */
+    return TAMIS_OK; /* a jump forgets the entry ([T] in table.h) */
   } else if (!find_lane(&home, &at, epoch)) {
     return NO_ROOM;
   }
