@@ -12,8 +12,8 @@
  *             its bytes.
  *
  * Not a bool, which would hide a mistake; nor a float, or another number that is no integer.  Nor what
- * equal values do not have equal bytes of: objects and pointers, which are addresses; records, which
- * have gaps; numpy's dates, which are numbers of some unit; arrays with a mask.
+ * equal values do not have equal bytes of: objects and pointers, which are addresses; records and long
+ * doubles, which have gaps; numpy's dates, which are numbers of some unit; arrays with a mask.
  */
 #include "module.h"
 
@@ -87,7 +87,7 @@ static bool is_date(PyObject *object)
 static bool are_bytes_the_value(PyObject *object, const Py_buffer *view)
 {
   const char *format = view->format != NULL ? view->format : "B";
-  if (strpbrk(format, "OPTXZz&") != NULL || (view->ndim == 0 && strchr(format, 'x') == NULL))
+  if (strpbrk(format, "OPTXZgz&") != NULL || (view->ndim == 0 && strchr(format, 'x') == NULL))
     return false;
   return PyByteArray_Check(object) || PyMemoryView_Check(object) ||
          !(is_date(object) || is_masked(object));

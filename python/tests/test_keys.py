@@ -77,7 +77,7 @@ NO_KEYS = [
     (numpy.array(["u1", "u2"], dtype=object), TypeError), ((ctypes.c_char_p * 2)(), TypeError),
     (numpy.datetime64("2020-01-01"), TypeError), (numpy.timedelta64(5, "s"), TypeError),
     (numpy.array(["2020-01-01"], "M8[D]"), (TypeError, ValueError)), (numpy.zeros(2, "i1,i8"), TypeError),
-    (numpy.zeros(2, "i1,i8")[0], TypeError), (numpy.ma.masked_array([1, 2], [0, 1]), TypeError), (numpy.ma.masked, TypeError),
+    (numpy.zeros(2, "i1,i8")[0], TypeError), (numpy.zeros(2, numpy.longdouble), TypeError), (numpy.ma.masked_array([1, 2], [0, 1]), TypeError), (numpy.ma.masked, TypeError),
 ]
 
 
