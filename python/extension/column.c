@@ -46,7 +46,7 @@ enum column_source column_of_buffer(const Py_buffer *view, struct column *column
     column->form = COLUMN_BYTES;
   else if (*code == 'x')
     column->form = COLUMN_WHOLE;
-  else if (*code == 'w' && width % 4 == 0) {
+  else if (is_row && *code == 'w' && width % 4 == 0) { /* not array.array, where a zero stays */
     column->form = COLUMN_TEXT;
     column->width = width / 4;
   } else if (is_row || strchr("BHILQN", *code) == NULL)

@@ -85,6 +85,8 @@ def test_numpy_text():
     f = tamis.Bloom(100, 1e-9)
     f.update(numpy.array([b"a\0b\0\0"]), numpy.array(["c\0d\0"]))
     assert b"a\0b" in f and "c\0d" in f
+    characters = array.array("u", "a\0")  # where a zero is an element
+    assert all(f.add_many(characters)) and all(f.contains_many(list(characters)))
     spoilt = numpy.array(["ab", "cd"])
     spoilt.view("u4")[2] = 0xD800
     with pytest.raises(ValueError, match="element 1"):
