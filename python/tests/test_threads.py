@@ -178,6 +178,8 @@ def test_ticker_is_told_nonsense():
         tamis.Ticker(tamis.Bloom(9), 1)
     ticker = tamis.Ticker(f, 100)
     ticker.stop()
+    with pytest.raises(RuntimeError):
+        ticker.start()  # it would end no period
     ticker = tamis.Ticker(f, 100).start()
     with pytest.raises(RuntimeError):
         ticker.start()

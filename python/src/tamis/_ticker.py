@@ -55,8 +55,8 @@ class Ticker:
 
     def start(self) -> "Ticker":
         """Start the thread, as the `with` statement does."""
-        if self._thread is not None:
-            raise RuntimeError("the ticker was started before")
+        if self._thread is not None or self._ended.is_set():
+            raise RuntimeError("the ticker was started or stopped before")
         self._look()
         self._thread = threading.Thread(target=self._run, name="tamis.Ticker", daemon=True)
         self._thread.start()
