@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The promises of tamis.Once, with threads and processes.  (Processes that are killed are in test_once_model.py.)"""
 import asyncio
+import concurrent.futures
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -92,11 +94,17 @@ def test_a_task_that_waits(tmp_path):
         async with once.claim("a") as first:
             assert not first
 
-    thread = threading.Thread(target=hold)
-    thread.start()
-    claimed.wait()
-    asyncio.run(wait())
-    thread.join()
+    def wait_for_ever():
+        with once.claim("a", timeout=float("inf")) as first:
+            assert not first
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        threads = [pool.submit(hold)]
+        claimed.wait()
+        threads.append(pool.submit(wait_for_ever))
+        asyncio.run(wait())
+        for thread in threads:
+            thread.result()
     with once.claim("a", timeout=0) as first:  # nothing is left of the tries
         assert not first
 
@@ -195,3 +203,27 @@ def test_forked_children_claim_for_themselves(tmp_path):
     with once.claim("a") as first:
         assert first and forked(claim_both) == 0
     assert "a" in once and "b" not in once
+
+
+def test_a_forked_child_that_cannot_open_the_file_claims_nothing(tmp_path):
+    once, first_free = tamis.Once(tmp_path / "done", 1000), os.dup(0)
+    os.close(first_free)
+
+    def claim():
+        for id in "a", "b":
+            with pytest.raises(OSError, match="could not open"), once.claim(id):
+                pass
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with once.claim("a"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, limits[1]))
+        child = os.fork()
+        if child == 0:
+            try:
+                claim()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert os.waitpid(child, 0)[1] == 0
+    assert "a" in once

@@ -259,7 +259,8 @@ class _Claims:
         with self._released:
             if self._claimed.get(place, (None,))[0] == threading.get_ident():
                 raise RuntimeError("this thread has claimed the message, and would wait for itself")
-            if not self._released.wait_for(lambda: place not in self._claimed, timeout):
+            # (A thread cannot wait for as long as some numbers of seconds.)
+            if not self._released.wait_for(lambda: place not in self._claimed, timeout and min(1e9, timeout)):
                 raise TimeoutError("the message is claimed by another thread")
             self._claimed[place] = threading.get_ident(), None
         try:
@@ -297,6 +298,8 @@ class _Claims:
         return True
 
     def _lock(self, command: int, kind: int, place: int) -> None:
+        if self.fd < 0:
+            raise OSError(errno.EBADF, "this forked child could not open the file of the claims again")
         fcntl.fcntl(self.fd, command, _LOCK.pack(kind, os.SEEK_SET, place, 1, 0))
 
     def release(self, place: int) -> None:
@@ -312,13 +315,16 @@ class _Claims:
 
 
 def _after_fork() -> None:
-    """A child must not have its parent's locks, so it opens the same file once more."""
+    """A child must not have its parent's locks, so it opens the same file once more; if it may not, it claims nothing."""
     _Claims._guard = threading.Lock()
     for claims in list(_Claims._all.values()):
-        inherited = claims.fd
-        claims.fd = os.open(f"/proc/self/fd/{inherited}", os.O_RDWR | os.O_CLOEXEC)
-        os.close(inherited)
+        inherited, claims.fd = claims.fd, -1
         claims._begin()
+        try:
+            claims.fd = os.open(f"/proc/self/fd/{inherited}", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            pass
+        os.close(inherited)
 
 
 os.register_at_fork(after_in_child=_after_fork)
