@@ -17,5 +17,8 @@ export function bytesOfText(text) {
     throw new TypeError('fromJSON() takes the text that toJSON() has made');
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text))
     throw new CorruptError('the text is no base64, or not all of it', 'ECORRUPT');
-  return Uint8Array.from(globalThis.atob(text), (character) => character.charCodeAt(0));
+  const characters = globalThis.atob(text), bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) // from() would make an array of all characters first
+    bytes[i] = characters.charCodeAt(i);
+  return bytes;
 }

@@ -66,3 +66,11 @@ test('a key for which no number of WebAssembly is large enough is refused', () =
   }
   assert.equal(core.put(new Uint8Array(100_000)), 100_000);
 });
+
+test('a filter that comes as text takes no more than a few times its text', () => {
+  const code = `import { Filter } from '${new URL('../src/node-wasm.js', import.meta.url)}';
+    const f = new Filter({ capacity: 1e7 });
+    console.log(Filter.fromJSON(f.toJSON()).equals(f));`;
+  const options = ['--max-old-space-size=64', '--input-type=module', '-e', code]; // megabytes
+  assert.equal(execFileSync(process.execPath, options, { encoding: 'utf8' }), 'true\n');
+});
