@@ -8,6 +8,9 @@ const typeOf = getter(typedArray, Symbol.toStringTag); // undefined: no typed ar
 const gettersOf = (prototype) => ['buffer', 'byteOffset', 'byteLength'].map((name) => getter(prototype, name));
 const ofTypedArray = gettersOf(typedArray), ofDataView = gettersOf(DataView.prototype);
 
+/** Throws for what is no ArrayBuffer.  (That of another realm, such as a frame or a sandbox of tests, is no instance of this one's.) */
+const sizeOf = getter(ArrayBuffer.prototype, 'byteLength');
+
 const { get: byteLength } = Object.getOwnPropertyDescriptor(typedArray, 'byteLength');
 
 /** Throws if the memory of a view was transferred, or made too small for the view: its length would then be 0. */
@@ -26,7 +29,12 @@ function viewOf(data) {
 export function bytesIn(data) {
   if (ArrayBuffer.isView(data))
     return viewOf(data);
-  return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
+  try {
+    sizeOf(data);
+  } catch {
+    return null;
+  }
+  return new Uint8Array(data);
 }
 
 /** The same, but throws an error that says what `call` takes, instead of returning null. */
@@ -86,7 +94,7 @@ export async function readParts(data, { headerBytes, checkHeader, most, tooMany 
     const bytes = bytesIn(part);
     if (!bytes)
       throw new TypeError('the parts of the stream must be Uint8Arrays');
-    parts.push(bytes);
+    parts.push(bytes.slice()); // whoever gives the parts may use their memory again
     if (size < headerBytes && size + bytes.length >= headerBytes)
       checkHeader(firstOf(parts, headerBytes));
     size += bytes.length;

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { runInNewContext } from 'node:vm';
 import { Reader } from '../src/node-reader.js';
 import * as tamis from './package.js';
 
@@ -110,9 +111,10 @@ test('keys', () => {
   f.add(bytes.subarray(2, 6));
   assert.ok(f.has(bytes.slice(2, 6)) && f.has(bytes.slice(2, 6).buffer) && f.has(new DataView(bytes.buffer, 2, 4)));
   assert.ok(f.has(new Uint16Array(bytes.buffer, 2, 2)) && !f.has(bytes));
+  assert.ok(f.has(runInNewContext('Uint8Array.of(2, 3, 4, 5).buffer')));
   const gone = new Uint8Array(8);
   structuredClone(gone.buffer, { transfer: [gone.buffer] });
-  for (const bad of [5, null, undefined, {}, [1], 5n, true, gone, gone.buffer])
+  for (const bad of [5, null, undefined, {}, [1], 5n, true, gone, gone.buffer, new SharedArrayBuffer(8), { [Symbol.toStringTag]: 'ArrayBuffer' }])
     assert.throws(() => f.has(bad), TypeError);
   assert.equal(f.hash(text), f.hash(new TextEncoder().encode(text)));
   assert.equal(typeof f.hash(''), 'bigint');
@@ -208,12 +210,22 @@ async function* inPieces(bytes) {
     yield bytes.subarray(at, at + size);
 }
 
+/** The same, all in one place. */
+async function* inOnePlace(bytes) {
+  const place = new Uint8Array(5000);
+  for await (const piece of inPieces(bytes)) {
+    place.set(piece);
+    yield place.subarray(0, piece.length);
+  }
+}
+
 test('loading', async () => {
   const f = new Filter({ capacity: 10000 });
   keys(10000).forEach((key) => f.add(key));
   const bytes = f.save();
   const sources = [bytes, bytes.buffer, new DataView(bytes.buffer), new Blob([bytes]), new Blob([bytes]).stream(),
-    f.saveStream(), inPieces(bytes), new Response(bytes).body];
+    f.saveStream(), inPieces(bytes), inOnePlace(bytes), new Response(bytes).body,
+    runInNewContext('(bytes) => new Uint8Array(bytes).buffer')(bytes)];
   for (const source of sources)
     assert.deepEqual((await Filter.load(source)).save(), bytes);
   assert.ok((await Reader.load(inPieces(bytes))).has('key 5'));
