@@ -14,7 +14,7 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* another thread may replace the operations, and the new `contains_each` may be NULL */
+  /* loaded once, as another thread may set operations without `contains_each` */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);

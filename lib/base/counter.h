@@ -68,7 +68,7 @@ FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
  * shard's previous owner wrote.)
  * ORDER counter.add (release)
  *   pairs with     counter.sum
- *   makes visible  what is counted: the bits of a key
+ *   makes visible  what was written before, such as the bits of the counted key
  *   if weakened    a save might count a key but miss its bits.  Then a filter loaded from the save
  *                  refuses keys too early
  *   checked by     mutants/counter_added_relaxed */

@@ -213,8 +213,8 @@ static inline bool stripe_has_left(struct stripe *stripe)
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: if the reader saw the entry cleared, its acquire load of the bucket made the bump of the
- * version visible.  By coherence, this later load of the version sees the bump. */
+/* Relaxed: a reader that has seen the entry cleared has made the bump visible by its acquire load
+ * of the bucket.  By coherence, this later load of the version sees the bump. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

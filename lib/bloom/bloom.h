@@ -122,7 +122,7 @@ static inline bool bloom_counts(const struct bloom *b)
   return b->layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Returns the number of stripes: 0 without counters, or if the words are mapped from a file. */
+/* Returns the number of stripes: 0 without counters, or if the words are in a mapped file. */
 static inline unsigned bloom_stripe_count(const struct bloom *b)
 {
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
@@ -287,8 +287,8 @@ void tamis__live_close(struct bloom_shared *shared);
 
 extern const struct filter_operations tamis__bloom_layered;
 
-/* In capacity.c: checks how much room the layer has, sets its fullness to NEAR if there is little,
- * and chooses when adds check again.  Returns TAMIS_OK. */
+/* In capacity.c: checks how much room the layer has, sets its fullness to NEAR if there is little
+ * room, and chooses when adds check again.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: if another layer can follow, lets the first layer close when its share of the rate

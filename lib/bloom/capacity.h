@@ -7,9 +7,9 @@
 
 #include "bloom/bloom.h"
 
-/* A check whether a layer is near its capacity sums the counters, which is slow.  So until the
- * layer is NEAR, an add checks only at every 64th key that its shard counts, or even more rarely if
- * there is much room (tamis__bloom_watch()). */
+/* To check whether a layer is near its capacity, an add must sum the counters, which is slow.  So
+ * until the layer is NEAR, an add checks only at every 64th key that its shard counts, or even more
+ * rarely if there is much room (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
 /* Estimates the number of keys from the bits, and returns it minus `counted`, or 0 if the

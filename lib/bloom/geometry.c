@@ -53,7 +53,7 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  * S of an absent key's bits.  q(S) is the probability that an added key in the absent key's line
  * sets no bit of S.  All subsets with the same number of bits in each word are one term. */
 struct terms {
-  double hit[MAX_TERMS]; /* 1 - q(S) of each term; blocked: in the order of next_counts() */
+  double hit[MAX_TERMS]; /* 1 - q(S) for each term; if blocked, in the order of next_counts() */
   /* The index is the number of bits in one word.  In the blocked layout, the weight of a term is
    * the product of the weights of its words.  In the word layouts a term has one word: `weight` is
    * for one absent key, and `weight_of_two` for two absent keys. */

@@ -147,7 +147,7 @@ struct bloom_long {
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
   _Atomic uint64_t unwatched; /* the complement of watch_mask in all processes; never loses a bit */
-  _Atomic uint64_t boot;      /* first layer only: the machine's boot at creation or last mend() */
+  _Atomic uint64_t boot;      /* first layer only: number of the boot at creation or last mend() */
   uint64_t unused[5];
   struct counter_shard shards[CORE_SHARDS];
 };

@@ -221,8 +221,9 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   struct estimate e = estimate_keys(&g, census);
   double added = (double) bits * (double) g.words / (double) census->words;
   double fewest = added / bloom_shape_bits_per_key(g.shape);
-  /* The error of e.b, e.b - keys_from, comes from pairs of keys of `from` with equal bits.  In the
-   * fraction share^2 of these pairs both keys are common: e.common has this part of the error. */
+  /* e.b - keys_from is an error, which comes from pairs of keys of `from` with equal bits.  In the
+   * fraction share^2 of these pairs, both are in `into`, too, so e.common has this part of the
+   * error. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
