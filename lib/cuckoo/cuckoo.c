@@ -145,7 +145,7 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* `segments` was read earlier than `later` */
+  later = later < segments ? later : segments; /* `segments` was read first, and may be less */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 

@@ -28,7 +28,6 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_
                                    const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
                                    int *result);
 
-/* Destroys a filter, which may be incomplete. */
 void tamis__cuckoo_destroy(tamis_filter *f);
 
 #endif

@@ -285,7 +285,6 @@ struct bucket_pair {
  * call, the *moment* of the pair.
  *
  *    1. If the root still has its array when this call reads the entry, the moment is this read.
- *
  *    2. Otherwise another thread has replaced the array since this call read the root's word.  A
  *       replaced array never changes, so its entry still leads to the segment to which it led when
  *       the array was replaced.  The moment is this replacement or, if it removed the segment, just

@@ -3,7 +3,6 @@
  * Layer 2: looks one key up in many cuckoo filters with the same seed and geometry.
  *
  *    hash ──► struct cuckoo_alike: root, entry, and the offsets of stripe and buckets in a segment
- *                │
  *                ├─► filter 1: directory ──► segment ──► stripe, lower bucket, upper bucket
  *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another)
  *                └─► ...

@@ -57,8 +57,6 @@
  *     P.  But Q found no match, so Q had read both buckets before P wrote.  So all three calls were
  *     running when P wrote, and take effect then: Q, R, P.  Thus a unique add may win although a
  *     plain add of its key has just returned, and a count or a save may miss that add.
- *
- * A call that holds stripes of bucket pairs never waits for a growth stripe.
  */
 #include "base/compiler.h"
 #include "cuckoo/growth.h"

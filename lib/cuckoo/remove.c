@@ -31,8 +31,8 @@ FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* Takes out a counted copy of the match, or the match itself.  Copies the pair to *sparse if its
- * segment may have become small enough to join or be dropped. */
+/* Takes out a counted copy of the best match or, without such a copy, the match itself.  Copies the
+ * pair to *sparse if its segment may have become small enough to join or be dropped. */
 FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct cuckoo_geometry *g, const struct best_match *best,
                              struct bucket_pair *sparse)

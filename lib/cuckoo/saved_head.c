@@ -71,8 +71,7 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
 }
 
 /* A growable filter is planned with at most 4 lanes for each key of its capacity.  Returns false if
- * the filter has more than 8, so that no file can make the first directory much too large for the
- * capacity.  (Later versions may plan with more than 4.) */
+ * the filter has more than 8, so that no file can make the first directory much too large. */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=

@@ -7,10 +7,10 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 
-/* Siblings join when their entries would fill at most this part of one segment's lanes.  Right
- * after a split they would fill nearly all of these lanes.  So siblings lose more than a third of
- * their keys before they join, and the parent gains as many before it splits again.  Small segments
- * have a lower limit, because they may split long before they are full. */
+/* Siblings join when their entries would fill at most this part of one segment's lanes.  So
+ * siblings lose more than a third of their keys before they join, and the parent gains as many
+ * before it splits again.  Small segments have a lower limit: they may split long before they are
+ * full. */
 static const double join_load = 0.6, small_join_load = 0.3;
 
 enum { SMALL_LANES = SMALL(1024, 64) }; /* a segment with fewer lanes is small */

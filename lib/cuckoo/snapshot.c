@@ -48,7 +48,6 @@
  *       final key: no copy contains the new entry.  (b) A remove that takes a copied entry: its
  *       key is noted or is final.  Other calls do not change the known bits of copied entries:
  *       moves, folds and splits keep them, and joins are put off.
- *
  *    3. So D(v) is d(v) with the adds (a) and the removes (b) undone.  Undone removes do not lower
  *       D(v).  If no key that begins with v is final, there are no adds (a): D(v) >= d(v) >= 0.
  *       If all such keys are final, D(v) has not changed since the last one became final.  If only
@@ -56,7 +55,6 @@
  *       became final.  All entries of this generation and of later ones know more bits than v has
  *       (see cuckoo_geometry_next()), and final keys are added only there.  So these adds do not
  *       change d(v), and D(v) >= d(v) >= 0.
- *
  *    4. K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
  *       the segment that it writes to, or writes one word ([O] in insert.c).  A remove holds
  *       c->snapshots_lock and the stripe of its entry while it decides whether the entry has been

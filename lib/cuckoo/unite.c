@@ -12,11 +12,9 @@
  *       of the fingerprint (a lane has w bits), which give the other bucket.  Every entry knows
  *       enough bits for a generation of the same geometry, and for any older generation.  An entry
  *       of an older generation often knows too few for a newer one.
- *
  *    2. The entry may be in a segment of any depth.  There it knows depth + w - 1 bits, as a new
  *       entry does, or fewer, and then has an age.  It always knows at least w - 1 bits, so its age
  *       is at most the segment's depth.  Splits and joins keep this true.
- *
  *    3. In an older generation, a root without a segment never gets one (growth.c), so it cannot
  *       take entries.  A segment splits there only for a union.  Such a split is safe: look-ups
  *       handle it like a join, and unique adds hold stripes in each generation.
@@ -75,7 +73,7 @@ struct place {
   struct generation *generation;
   struct cuckoo_address address;
   unsigned known; /* the number of fingerprint bits that the entry knows there */
-  bool same;      /* this generation and the entry's own have the same geometry */
+  bool same;      /* this generation and that of the entry have the same geometry */
 };
 
 /* Finds an entry's place in a generation.  Returns false if the entry knows too few bits. */

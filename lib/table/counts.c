@@ -131,7 +131,6 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
     }
 }
 
-/* Encodes a block, perhaps from its own counts. */
 static NEVER_INLINE void encode_anywhere(struct count_block *b, size_t positions,
                                          const struct frame *frame,
                                          const struct counts_source *from)

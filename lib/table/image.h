@@ -150,7 +150,6 @@ struct image_counts {
 void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
 void tamis__image_counts_end(struct image_counts *to);
 
-/* A table whose counts are being read. */
 struct image_table {
   const struct lane_shape *shape;
   const uint64_t *words;

@@ -136,7 +136,8 @@ FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const 
   return TAMIS_OK;
 }
 
-/* Renews a key in its present lane.  In tables that count copies, a plain add also adds a copy. */
+/* Renews a key in its present lane.  In the cuckoo kind, a plain add also adds a copy.  In a
+ * counted table, it only adds a copy. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {

@@ -116,7 +116,6 @@
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after three steps: the layer has left the list, each stripe has been taken once, and a grace
  *     period has passed.  Layers leave only under `advancing`.  A thread may read a layer
- *
  *     1. As the first layer, which is never released (and the only one on the straight path).
  *     2. In a read section, in which it has followed the list from the newest layer to this layer.
  *        During the section, the list contained this layer, or the newer layer whose link led here.
