@@ -106,8 +106,9 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  *
  * An entry of age i knows i bits fewer than a new one, so it matches 2^i times as many keys.  A
  * split by a fingerprint bit leaves half of the entries in each child, where an entry matches twice
- * as often.  So the entries that were added at depth j add the same to the rate at any later depth.
- * If n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
+ * as often.  So the entries that were added while their segment had depth j add the same to the
+ * rate at any later depth.  If n(j) lanes of a pair are in use at depth j, and a new entry has b(j)
+ * bits,
  *
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *

@@ -24,9 +24,9 @@
  *        begins again, or had released the stripes before the drop.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
- *     if there is no lane for the copy, or if the segment counts copies (segment.h).  The count is
- *     that of the match in the newest generation that knows the most bits or, without such a match,
- *     of a match in the oldest generation that has one and still accepts adds.  Any match is
+ *     if there is no lane for the copy, or if the segment counts copies (segment.h).  It is counted
+ *     with the match that knows the most bits in the newest generation or, without a match there,
+ *     with a match in the oldest generation that has one and still accepts adds.  Any match is
  *     correct, because a remove may take any match.  (See also [O].)
  *
  * [O] One stripe or none.  If no entry of either bucket matches the key, a plain add chooses a free

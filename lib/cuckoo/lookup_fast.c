@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "cuckoo/vectors.h"
 
-/* Set in lookup.entry, above the entry's 32 bits, if the segment comes from the uneven split. */
+/* A bit of lookup.entry, above the entry's 32 bits: the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
 /* Prepares a look-up.  Loads the geometry twice, and first_lookup_finish() loads it again:

@@ -36,8 +36,8 @@
 
 #include <math.h>
 
-/* entries[i] is the number of entries that know i bits after root0: fewer than 64 bits of root and
- * pair, at most 14 of a prefix, and at most 31 of an entry. */
+/* entries[i] is the number of entries that know i bits after root0.  (Root and pair have fewer than
+ * 64 bits, a prefix has at most 14, and an entry at most 31.) */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];

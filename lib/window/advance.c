@@ -16,8 +16,8 @@ struct swept {
   uint64_t left[WINDOW_MOST_LAYERS];              /* not 0: the layer still has entries */
 };
 
-/* Clears the lanes of a word whose stamps the sweep does not keep, and returns their number.  Sets
- * bits in *left if other lanes are in use.  The caller must hold the word's stripe. */
+/* Clears those lanes of a word whose stamps the sweep does not keep, and returns their number.
+ * Sets bits in *left if other lanes are in use.  The caller must hold the word's stripe. */
 static unsigned sweep_word_locked(struct window *w, const struct window_layer *layer,
                                   uint64_t index, unsigned oldest, unsigned now, uint64_t *left)
 {

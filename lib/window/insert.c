@@ -68,8 +68,8 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 }
 
 /* Whether an add that renews has nothing to write.  If the function misses an entry that is being
- * moved, the add searches again under the stripes.  Returns false if there are several layers in
- * the cuckoo kind, in which the add has to find the key's home (pair.h). */
+ * moved, the add searches again under the stripes.  Returns false in the cuckoo kind if there are
+ * several layers: the add must find the key's home (pair.h). */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);
@@ -175,8 +175,8 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
   return result == TAMIS_OK && present && wish->unique ? TAMIS_PRESENT : result;
 }
 
-/* Provides the room or memory for lack of which put_locked() has returned `lacks`.  Returns
- * TAMIS_OK if another call of put_locked() may succeed.  The caller must hold no lock. */
+/* Provides the room or memory that put_locked() lacked, whose result is `lacks`.  Returns TAMIS_OK
+ * if another call of put_locked() may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   const struct pair *open = &locked->pair[0];

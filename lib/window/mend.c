@@ -11,7 +11,7 @@ struct in_use {
   uint64_t lanes, further;
 };
 
-/* Clears entries in an upper bucket whose fingerprint is in their lower bucket, too.  Adds the
+/* Clears each entry in an upper bucket whose fingerprint is in its lower bucket, too.  Adds the
  * other entries of the word to *in_use.  The caller must hold the word's stripe. */
 static void mend_word_locked(const struct window *w, uint64_t index, struct in_use *in_use)
 {

@@ -147,7 +147,7 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
 
 /* A key's home: its live entry in the oldest layer that has one.  [H] in remove.c says why. */
 struct home {
-  /* False: the key has no home, and `found`, in the pair searched last, is no live entry. */
+  /* If false, the key has no home, and `found`, in the pair searched last, is empty or dead. */
   bool live;
   const struct pair *pair;
   struct view view;
