@@ -210,8 +210,7 @@ static void pass_gently(struct pass *pass)
     return;
   }
   pass->stop = &stop;
-  pass_run(pass);
-  close(stop);
+  pass_run(pass); /* `stop` stays open, as the first signal may come while the state is saved */
 }
 
 /* What is in the filter would be lost if it was not in the output.  So that has its name after a

@@ -195,6 +195,17 @@ sort some >some.sorted
 # slowly: the input in parts, so that the state is saved between them.
 split -n l/20 some part.
 slowly() { for part in part.*; do cat "$part"; sleep 0.005; done; }
+if strace_runs; then
+  rm -f state
+  strace -f -qq -o trace -e trace=fsync -e inject=fsync:signal=TERM:when=2 \
+    "$tamis" dedup $rate --state state thousand >out 2>err
+  status=$?
+  check "a first SIGTERM that comes while the state is saved" ends_by 143
+  try "... lets it be saved" silent_output : dedup $rate --state state thousand
+else
+  skip "a first SIGTERM while the state is saved" "strace does not run"
+fi
+
 # killed_runs MILLISECONDS ARGUMENTS...: kills runs after ever longer times, until one reaches its end.
 killed_runs() {
   local step=$1 delay=$1 killed=0 saved=0
