@@ -477,10 +477,16 @@ static PyObject *many(PyObject *self, PyObject *keys, int periods, enum batch_ca
 PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names)
 {
   int periods;
+  PyTypeObject *filter = as_filter(self)->state->filter;
   if (!add_read(as_filter(self), arguments, n, names, &periods))
     return NULL;
+  for (Py_ssize_t i = 0; i < n && periods != WHOLE_WINDOW; i++)
+    if (PyObject_TypeCheck(arguments[i], filter)) {
+      PyErr_SetString(PyExc_ValueError, "the keys of a filter have their own ends, and no periods");
+      return NULL;
+    }
   for (Py_ssize_t i = 0; i < n; i++) {
-    PyObject *none = PyObject_TypeCheck(arguments[i], as_filter(self)->state->filter)
+    PyObject *none = PyObject_TypeCheck(arguments[i], filter)
                          ? filter_unite_into(self, arguments[i])
                          : many(self, arguments[i], periods, UPDATE);
     if (none == NULL)

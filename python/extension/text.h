@@ -387,7 +387,7 @@
 #define FULL_TEXT                                                                            \
   "A limit of a filter is reached, such as max_bytes, or the capacity of one that does not " \
   "grow.\n"                                                                                  \
-  "After a batch, the attribute results has True, False, or None (refused) for each key."
+  "After add_many, the attribute results has True, False, or None (refused) for each key."
 #define CORRUPT_TEXT "The data that was read is not a complete saved filter."
 
 #define LOAD_TEXT                                                                                  \
@@ -428,11 +428,12 @@
   "ValueError says what is wrong with the options, or which option differs from the file's.\n"  \
   "OSError, CorruptError: something is wrong with the file."
 
-#define FROM_BYTES_TEXT                                                                      \
-  "from_bytes($module, data, /, *, max_bytes=None)\n"                                        \
-  "--\n\n"                                                                                   \
-  "Load a filter from the result of to_bytes, or from the contents of a file, as bytes or\n" \
-  "another buffer.  Exceptions are those of load."
+#define FROM_BYTES_TEXT                                                                        \
+  "from_bytes($module, data, /, *, max_bytes=None)\n"                                          \
+  "--\n\n"                                                                                     \
+  "Load a filter from the result of to_bytes, or from the contents of a file, as bytes or\n"   \
+  "another buffer.  Exceptions are those of load; io.UnsupportedOperation: the file is that\n" \
+  "of a shared Cuckoo or window, which load can read."
 
 #define FROM_TEXT_TEXT                                                                             \
   "from_text($module, text, /, *, max_bytes=None)\n"                                               \

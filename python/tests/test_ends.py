@@ -49,6 +49,9 @@ def test_what_is_refused(kind):
                 call(*arguments)
     with pytest.raises(ValueError, match="periods is 6; it must be from 0 to the filter's window"):
         f.update(periods=6)
+    with pytest.raises(ValueError, match="own ends"):
+        f.update(["b"], f.copy(), periods=1)
+    assert "b" not in f
     for without in kind(100), tamis.CountingBloom(100):
         for n in 0, 1:
             for call in without.add, without.add_copy, without.add_many, without.update:
