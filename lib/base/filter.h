@@ -158,7 +158,8 @@ static inline void filter_set_more(tamis_filter *f, const struct filter_more *mo
             (more && more->secret ? FILTER_SECRET : 0);
 }
 
-/* `allocator` is the first member of a struct filter_more, whose other members are absent. */
+/* A struct filter_more begins with an allocator.  Here f->more points to an allocator alone, so
+ * only that member may be read. */
 static inline void filter_set_allocator(tamis_filter *f, const tamis_allocator *allocator)
 {
   f->more = (const char *) allocator;

@@ -91,7 +91,7 @@ enum {
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8,
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64, /* the lowest bit of a mark's count of rooms */
+  FULLNESS_ROOM = 64, /* the lowest bit of the count of rooms in a segment's word */
   FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX),
   FULLNESS_SEARCH = SMALL(512, 16) /* the most buckets that a search looks at */
 };

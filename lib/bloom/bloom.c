@@ -40,7 +40,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 }
 
 /* Returns the upper end of the range of rates that begins at `low`.  Filters of the next range have
- * another shape, or a first layer planned for its share (bloom_geometry_shared_above()). */
+ * another shape, or their first layer gets only a share of the filter's rate
+ * (bloom_geometry_shared_above()). */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);

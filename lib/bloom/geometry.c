@@ -368,7 +368,8 @@ static double rate_of_sections(const struct plan *plan, double lines, double *de
   return real_power(rate, sections);
 }
 
-/* Returns the rate of a filter with `lines` lines, including all reserves. */
+/* Returns the planned false-positive rate of a filter with `lines` lines: the expected rate, raised
+ * for filters with unlucky seeds, plus the rate of hash collisions. */
 static double rate_of_lines(struct plan *plan, double lines)
 {
   struct bloom_geometry *g = &plan->geometry;

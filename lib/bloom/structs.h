@@ -14,10 +14,10 @@
 
 #include <stddef.h>
 
-/* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
- * keys that unions and intersections brought, as unite.c estimates them.  In a filter with
- * counters, UNITED is the *rest* (counting_read()); KEYS or, if the filter is fixed,
- * bloom_long.copies counts copies. */
+/* In a filter of bits, KEYS counts the adds that set a bit in the last gap of their key (gaps.h),
+ * and UNITED the keys that unions and intersections brought, as unite.c estimates them.  In a
+ * filter with counters, copies are counted in KEYS if the filter is growable, in bloom_long.copies
+ * if it is fixed, and UNITED is the *rest*, which counting_read() explains. */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means
@@ -65,7 +65,7 @@ struct bloom_calls {
  *
  * The struct of a small filter contains its only stripe and its only shard of counters. */
 struct bloom {
-  struct tamis_filter head; /* head.more: NULL if short; NULL or the allocator if medium */
+  struct tamis_filter head; /* head.more of a medium one: NULL or the allocator */
   WIDE word *words;
   uint64_t word_count;
   union {

@@ -50,7 +50,8 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
 }
 
 /* Copies the entries of a segment, with their duplicate counts, into two children, or into a parent
- * (to[0] == to[1]).  to[i] gets the entries whose next fingerprint bit, or class, is i. */
+ * (to[0] == to[1]).  Child to[i] gets the entries whose next fingerprint bit is i (in an uneven
+ * split: whose class is i). */
 static int copy_entries(struct cuckoo *c, const struct generation *generation,
                         const struct segment *from, struct segment *to[2])
 {

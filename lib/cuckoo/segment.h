@@ -169,8 +169,8 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
 /* ---- filling unpublished segments: fill.c ---- */
 
 /* Fills the two empty children of a split with the parent's entries and their counts of copies.
- * Child i gets the entries whose next fingerprint bit, or class, is i.  The caller must hold
- * all stripes of the parent, and must destroy the children after an error.
+ * Child i gets the entries whose next fingerprint bit is i (in an uneven split: whose class is i).
+ * The caller must hold all stripes of the parent, and must destroy the children after an error.
  *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: no memory for counts; NO_ROOM: a child has too few lanes */
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2]);

@@ -77,7 +77,7 @@ struct slab {
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
-  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held for this. */
+  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab. */
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
   uint64_t allocated; /* the number of slabs that were ever allocated */
@@ -308,8 +308,8 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The number of shards of a generation's counters, for one segment at each root.  A later
- * generation has at most 16 shards, which take 1 KiB. */
+/* The number of shards of a generation's counters, chosen by the size of a table with one segment
+ * at each root.  A later generation has at most 16 shards, 1 KiB together. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
   unsigned shards = usual_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));

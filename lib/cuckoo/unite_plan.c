@@ -190,7 +190,8 @@ static bool plan_generation(struct union_plan *plan, const struct cuckoo *from, 
   return i >= n;
 }
 
-/* Reserves the planned excess within the promised rate.  The caller must hold `opening`. */
+/* Reserves a part of the promised rate for plan->excess, the false positives that the union's keys
+ * add.  The caller must hold `opening`. */
 static int reserve_rate_locked(struct union_plan *plan, const struct cuckoo *from)
 {
   const struct cuckoo *into = plan->into;

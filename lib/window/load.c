@@ -348,8 +348,9 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  /* A window cannot be mapped, because it forgets keys.  A shared window cannot be loaded, because
-   * its entries move meanwhile.  But max_bytes is checked first. */
+  /* max_bytes is checked before the two refusals.  A window cannot be mapped, because a mapping is
+   * read-only, but a window forgets keys.  A shared window cannot be loaded, because other
+   * processes move its entries during the load. */
   if (r->live && saved->limit && window_bytes(&l.plan.geometry) > saved->limit)
     return TAMIS_EFULL;
   if (r->mapping || r->live)

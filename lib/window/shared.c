@@ -178,7 +178,8 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
 
-/* Replaces the words by those of the checkpoint.  Used if there is no room for the keys of both. */
+/* Replaces the window's words by those of the checkpoint.  Used if the window has no room for the
+ * keys of its own words and those of the checkpoint together. */
 static void replace_words(struct window *w, struct window *last)
 {
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
