@@ -14,10 +14,11 @@ __extension__ typedef unsigned __int128 uint128;
 
 /* Compilers always inline FORCE_INLINE functions, and so make special code for each constant
  * argument, such as the shape of a Bloom filter.  A function that passes on such an argument must
- * be FORCE_INLINE, too: clang might otherwise call it, and copy the geometry's struct.  Some builds
- * force nothing: without optimisation, constants save nothing; with coverage or AddressSanitizer,
- * compiling takes long.  TAMIS_ONE_COPY is for programs that want a small library
- * (script/amalgamate), for tests that replay races, and for ThreadSanitizer. */
+ * be FORCE_INLINE, too: clang might otherwise not inline it, and copy the struct that it passes on.
+ * Some builds force nothing: those without optimisation, because constants save nothing there;
+ * those with coverage or AddressSanitizer, as they would take long to compile; and those that define
+ * TAMIS_ONE_COPY: programs that want a small library (script/amalgamate), tests that replay races,
+ * and builds with ThreadSanitizer. */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else

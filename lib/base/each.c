@@ -50,7 +50,8 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 
 /* ---- filters that are alike ---- */
 
-/* Searches blocks until the filters of a block are not alike.  Returns how many it has searched. */
+/* Searches whole blocks, up to the first block whose filters are not alike.  Returns the number of
+ * filters that it has searched. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
 {

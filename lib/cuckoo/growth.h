@@ -78,7 +78,7 @@ void tamis__change_leaves(struct change *change, struct segment *segment);
 /* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
 void tamis__change_root(struct change *change, directory_value value);
 
-/* Returns a copy of the root's array, with 2 * 2^bits entries, or NULL with the reason in *result. */
+/* Returns a copy of the root's array, with 2 * 2^bits entries, or NULL with *result. */
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 

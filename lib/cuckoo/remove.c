@@ -52,7 +52,8 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Removes a key from the generation with the best match.  The caller must have locked all pairs of
- * the key.  If a snapshot needs a note that *notes lacks, changes nothing and returns RETRY. */
+ * the key, and allocated *notes for snapshots.  If snapshots need more notes, changes nothing and
+ * returns RETRY. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {

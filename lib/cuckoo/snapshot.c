@@ -36,25 +36,26 @@
  *    1. In the filter, d(v) >= 0.  An add of a key raises d(v) by 1 for each prefix v of the key's
  *       hash string that is longer than the key's entry.  A remove lowers d(v) by 1 for each such v
  *       that is longer than the entry that the remove takes.  No entry that begins with such a v
- *       matches the removed key, or the remove would have taken it.  So d(v) was at least 1.
+ *       matches the removed key, or the remove would have taken it: all these entries stand for
+ *       other keys that begin with v.  So d(v) was at least 1.
  *
  * Let L be the entries that have been copied, and those that will be copied if nothing changes any
  * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
- * and each other key as it is now, but with its noted removes undone.  To show: D(v) = K'(v) - L(v)
- * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  The user
- * removes the noted keys from L, and each key remains as it was when it became final.
+ * and each other key as it is now, but with its noted removes undone.  To show: D(v) >= 0, where
+ * D(v) = K'(v) - L(v).  When all has been copied, each key of K' then has its own entry in L.
+ * The user removes the noted keys from L, and each key remains as it was when it became final.
  *
  *    2. Every call changes D(v) and d(v) by the same amount, with two exceptions.  (a) An add of a
  *       final key: no copy contains the new entry.  (b) A remove that takes a copied entry: its
  *       key is noted or is final.  Other calls do not change the known bits of copied entries:
  *       moves, folds and splits keep them, and joins are put off.
  *    3. So D(v) is d(v) with the adds (a) and the removes (b) undone.  Undone removes do not lower
- *       D(v).  If no key that begins with v is final, there are no adds (a): D(v) >= d(v) >= 0.
- *       If all such keys are final, D(v) has not changed since the last one became final.  If only
- *       some are final, v is too short to select a directory index of the generation in which they
- *       became final.  All entries of this generation and of later ones know more bits than v has
- *       (see cuckoo_geometry_next()), and final keys are added only there.  So these adds do not
- *       change d(v), and D(v) >= d(v) >= 0.
+ *       D(v).  Consider the keys whose hash strings begin with v.  If none of them is final, there
+ *       are no adds (a), so D(v) >= d(v) >= 0.  If only some are final, v is too short to select a
+ *       directory index of the generation in which they became final.  Final keys are added only to
+ *       this generation and to later ones, whose entries all know more bits than v has (see
+ *       cuckoo_geometry_next()).  So the adds (a) do not change d(v), and D(v) >= d(v) >= 0.  If
+ *       all are final, D(v) is what it was when the last of them became final.
  *    4. K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
  *       the segment that it writes to, or writes one word ([O] in insert.c).  A remove holds
  *       c->snapshots_lock and the stripe of its entry while it decides whether the entry has been

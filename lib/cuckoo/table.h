@@ -77,7 +77,8 @@ struct slab {
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
-  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab. */
+  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held for that
+   * allocation. */
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
   uint64_t allocated; /* the number of slabs that were ever allocated */

@@ -128,7 +128,8 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* By how much `rate`, the rate of `more` entries added to `keys` keys, exceeds their share. */
+/* The union adds `more` entries to `keys` keys of a generation.  Returns by how much `rate`, their
+ * false-positive rate, exceeds what the plan of the generation allows for so many new keys. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);

@@ -20,7 +20,8 @@
 #include <string.h>
 
 enum {
-  /* The bits of a count in exceptions of 32 and of 64 bits.  The other bits hold the position. */
+  /* How many bits of an exception hold a count: of one of 32 bits, and of one of 64 bits.  The
+   * other bits hold the lane's position. */
   COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };
