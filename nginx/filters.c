@@ -284,8 +284,8 @@ static void warn_of_life(ngx_conf_t *cf, struct named_filter *f)
   ngx_str_t *text = &f->life.value;
   if (text->len && !f->life.lengths && f->window && is_longer(f, ngx_parse_time(text, 1)))
     ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                       "tamis_filter \"%V\": \"ttl\" is longer than %ui periods, which hold",
-                       &f->name, (ngx_uint_t) f->window);
+                       "tamis_filter \"%V\": \"ttl\" is longer than the window, which holds",
+                       &f->name);
 }
 
 bool filter_check(ngx_conf_t *cf, struct named_filter *f)

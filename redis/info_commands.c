@@ -183,11 +183,11 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
   if (fixed && v->count >= capacity)
     advise(a, "The filter is full, and does not grow: new items get errors.");
   else if (fixed && capacity - v->count < capacity / ALMOST)
-    advise(a, "The filter does not grow, and has room for %" PRIu64 " more items.",
-           capacity - v->count);
+    advise(a, "The filter does not grow, and has room for %" PRIu64 " more item%s.",
+           capacity - v->count, capacity - v->count == 1 ? "" : "s");
   /* A further layer of a Bloom filter takes about as much as all before it, and the bytes of a cuckoo
    * filter rise and fall by as much while it grows. */
-  if (!fixed && limit && (v->at_limit || counted > limit / 2))
+  if (v->traits.expansion && limit && (v->at_limit || counted > limit / 2))
     advise(a,
            "The filter has %" PRIu64 " of the %" PRIu64
            " bytes that it may take (%s). New items get errors when it cannot grow within them.",
@@ -203,10 +203,10 @@ static void advise_on_rate(struct advice *a, const struct value *v, const tamis_
            "whoever chooses items can make others collide. Where the items are still known, add "
            "them to a new filter.");
   if (f && f->kind == TAMIS_CUCKOO)
-    advise(a, "Its rate of false positives is about %.2g with %zu tables of bytes.",
+    advise(a, "Its rate of false positives is about %.2g with %zu table%s of bytes.",
            1 - pow(1 - 1.0 / 255, 2.0 * (double) f->count / (double) f->bytes *
                                       (double) f->bucket_size * (double) f->layers),
-           f->layers);
+           f->layers, f->layers == 1 ? "" : "s");
   else if (!f && stats->fpp_estimate > 1.5 * stats->fpp)
     advise(a, "The rate of false positives is about %.2g, above the %.2g that was asked for.",
            stats->fpp_estimate, stats->fpp);

@@ -398,12 +398,15 @@ def test_advice(talk):
     client("BF.RESERVE", "empty", "0.001", "1000000")
     client("BF.RESERVE", "full", "0.01", "100", "NONSCALING")
     client.pipeline([["BF.MADD", "full", *range(150)]])
-    client("BF.RESERVE", "nearly", "0.01", "100", "NONSCALING")
-    client("BF.MADD", "nearly", *range(96))
+    client("BF.RESERVE", "nearly", "0.01", "100", "NONSCALING", "SEED", "1")
+    client("BF.MADD", "nearly", *range(99))
+    client("BF.RESERVE", "window", "0.001", "5000", "WINDOW", "4", "NONSCALING", "MAXBYTES", "20000")
+    client("BF.MADD", "window", *range(4000))
     client("CF.RESERVE", "bytes", "1000", "MAXBYTES", "50000")
     client.pipeline([["CF.INSERT", "bytes", "ITEMS", *range(i, i + 1000)] for i in range(0, 60000, 1000)])
     for kind, key, word in (("BF", "fine", "nothing to say"), ("BF", "layers", "layers"), ("BF", "empty", "Less than a tenth"),
-                            ("BF", "full", "is full"), ("BF", "nearly", "has room for"), ("CF", "bytes", "MAXBYTES")):
+                            ("BF", "full", "is full"), ("BF", "nearly", "has room for 1 more item."),
+                            ("BF", "window", "nothing to say"), ("CF", "bytes", "MAXBYTES")):
         advice = [text(sentence) for sentence in client(f"{kind}.INFO", key, "ADVICE")]
         assert any(word in sentence for sentence in advice), (key, advice)
         assert all(sentence.endswith(".") for sentence in advice), advice
