@@ -141,8 +141,8 @@ typedef struct tamis_options {
    * are made larger: at most about one in a thousand of them exceeds 1.1 * fpp. */
   double fpp;
   /* true (the default): the filter keeps accepting keys past `capacity`, and keeps its rate (except
-   * a counting Bloom filter).  false: the rate and the size (except counts of copies) stay, and an
-   * add that finds no room returns TAMIS_EFULL. */
+   * a counting Bloom filter).  false: the size (except counts of copies) stays, and an add that
+   * finds no room returns TAMIS_EFULL. */
   bool growable;
   /* The most bytes that the filter may take; 0 (default): no limit.  A growable Bloom filter
    * returns TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
