@@ -385,8 +385,7 @@ typedef struct tamis_stats {
    * adds minus removes, plus copies from unions.  With a window: the keys (cuckoo: copies) that the
    * filter remembers. */
   uint64_t count;
-  /* As asked. */
-  uint64_t capacity;
+  uint64_t capacity; /* as asked */
   /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and memory that
    * waits to be released.  For a mapped filter, the file is not included. */
   uint64_t bytes;
@@ -409,7 +408,7 @@ typedef struct tamis_stats {
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
-  tamis_kind kind;
+  tamis_kind kind; /* as asked */
   /* Bloom: the layout in use. */
   tamis_layout layout;
   /* The seed in use, which is a secret: whoever knows the seed can choose keys that collide. */
@@ -442,7 +441,8 @@ typedef struct tamis_stats {
   unsigned layers;
   /* The number of periods whose keys are remembered apart: G + 1 with a window, else 1. */
   unsigned parts;
-  /* How many periods have ended since the oldest remembered period began, at most G. */
+  /* How many periods have ended since the oldest remembered period began, at most G.  A load takes
+   * the number of the running period for the number of ended ones. */
   uint64_t oldest_part_age;
   /* Bloom: how many of the keys in `count` came from unions or an intersection: an estimate. */
   uint64_t united_count;
