@@ -152,7 +152,8 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
                      int (*do_it)(const tamis_load_options *, int, tamis_filter **))
 {
   const int flag = do_it == map_open_file ? O_NONBLOCK : 0; /* a pipe cannot be mapped */
-  const int fd = UNINTERRUPTED(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flag));
+  const int fd =
+      tamis__file_above_standard(UNINTERRUPTED(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flag)));
   if (fd < 0)
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;

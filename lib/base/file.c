@@ -19,6 +19,16 @@ enum {
   MOST_LOST = 4       /* open_locked() gives up after so many of its new files were removed */
 };
 
+int tamis__file_above_standard(int fd)
+{
+  if (fd < 0 || fd > STDERR_FILENO)
+    return fd;
+  int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+  close(fd);
+  errno = error;
+  return above;
+}
+
 /* ---- paths ---- */
 
 /* Returns the length of the part of a path that names its folder, including the slash. */
@@ -81,8 +91,8 @@ static void put_beside(struct new_file *file, const char *more, unsigned number)
 
 static int open_named(const struct new_file *file, int flags)
 {
-  return UNINTERRUPTED(
-      openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, file->mode));
+  return tamis__file_above_standard(
+      UNINTERRUPTED(openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, file->mode)));
 }
 
 static int lock(int fd)
@@ -211,7 +221,7 @@ static int begin_beside(struct new_file *file, const char *path)
 
 static int begin_directly(struct new_file *file, const char *path)
 {
-  file->fd = UNINTERRUPTED(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  file->fd = tamis__file_above_standard(UNINTERRUPTED(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)));
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 

@@ -46,6 +46,9 @@ enum { FILE_NAME_KEPT = 200 }; /* the most bytes of the old file's name in the n
     got_;                               \
   })
 
+/* Replaces a descriptor 0, 1 or 2 by a higher number: programs take these for standard streams. */
+int tamis__file_above_standard(int fd);
+
 struct new_file {
   int fd;
   int lock;   /* a duplicate of `fd`, which keeps the lock when `fd` is closed */

@@ -15,20 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Replaces a descriptor 0, 1 or 2 by a higher number: programs take these for standard streams. */
-static int above_standard(int fd)
-{
-  if (fd < 0 || fd > STDERR_FILENO)
-    return fd;
-  int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
-  close(fd);
-  errno = error;
-  return above;
-}
-
 static int open_again(const char *path)
 {
-  return above_standard(UNINTERRUPTED(open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
+  return tamis__file_above_standard(
+      UNINTERRUPTED(open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
 }
 
 /* ---- opening ---- */
@@ -37,7 +27,7 @@ static int open_again(const char *path)
 int tamis__shared_file_in_memory(struct shared_file *file)
 {
   *file = (struct shared_file){
-      .fd = above_standard(memfd_create("tamis", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
+      .fd = tamis__file_above_standard(memfd_create("tamis", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
       .in_memory = true};
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }

@@ -21,7 +21,8 @@ static struct {
   bool again;       /* this call has been */
   size_t most;      /* that a write or a read does at once; 0: all */
   int error;
-  bool renamed; /* the new file */
+  bool renamed;  /* the new file */
+  bool standard; /* a write or a read had the number of a standard stream */
   bool no_locks, network;
   int ready[2], go[2]; /* pipes, of a call that waits */
 } sys;
@@ -78,9 +79,9 @@ WRAP_CALL(int, open, (const char *path, int flags, ...), begin_call(true), __rea
 WRAP_CALL(int, openat, (int folder, const char *path, int flags, mode_t mode), begin_call(true),
           __real_openat(folder, path, flags, mode))
 WRAP_CALL(ssize_t, write, (int fd, const void *data, size_t size), begin_write(fd, data, size),
-          __real_write(fd, data, part(size)))
+          (sys.standard |= fd <= STDERR_FILENO, __real_write(fd, data, part(size))))
 WRAP_CALL(ssize_t, read, (int fd, void *data, size_t size), begin_call(true),
-          __real_read(fd, data, part(size)))
+          (sys.standard |= fd <= STDERR_FILENO, __real_read(fd, data, part(size))))
 WRAP_CALL(int, fsync, (int fd), begin_call(true), __real_fsync(fd))
 WRAP_CALL(int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
           begin_call(true), (sys.renamed = true, __real_renameat(from_folder, from, to_folder, to)))
@@ -195,6 +196,22 @@ TEST_BETWEEN(a_file_is_replaced_by_one_for_its_owner, begin_saves, end_saves)
   assert_int_equal(status.st_nlink, 0);
   close(fd);
   assert_int_equal(count_files(false), 1);
+}
+
+/* A process has closed its standard streams, but a thread may still print or read. */
+TEST_BETWEEN(files_are_not_standard_streams, begin_saves, end_saves)
+{
+  tamis_filter *f;
+  pid_t child = fork_child();
+  if (child == 0) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+      close(fd);
+    bool good = tamis_save_file(old, path) == TAMIS_OK && !sys.standard;
+    good &= tamis_load_file(NULL, path, &f) == TAMIS_OK && !sys.standard;
+    _exit(good ? 0 : 1);
+  }
+  assert_int_equal(wait_for(child), 0);
+  assert_int_equal(what_is_there(), OLD);
 }
 
 TEST_BETWEEN(a_file_has_the_access_that_is_asked_for, begin_saves, end_saves)
