@@ -99,7 +99,7 @@ setup(
         extra_compile_args=["-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
         + ([] if "-O" in os.environ.get("CFLAGS", "") else ["-O3"]),
         # The module exports one function, and not those of the library; nothing unloads it.
-        extra_link_args=[f"-Wl,--version-script={HERE / 'extension/exports.map'}", "-Wl,-z,nodelete"],
+        extra_link_args=["-Wl,--version-script=extension/exports.map", "-Wl,-z,nodelete"],
         libraries=["urcu-bp", "m"],
         py_limited_api=LIMITED,
     )],

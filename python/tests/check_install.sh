@@ -38,11 +38,11 @@ done
 
 cd "$work/tree/python"
 "$python" setup.py -q sdist -d "$work/dist" 2>"$work/log" || { cat "$work/log"; exit 1; }
-mkdir "$work/elsewhere"
-tar -xf "$work"/dist/tamis-*.tar.gz -C "$work/elsewhere"
+mkdir "$work/else, where" # the linker takes a comma for the end of an option
+tar -xf "$work"/dist/tamis-*.tar.gz -C "$work/else, where"
 rm -rf "$work/tree"
 cd "$work"
-CFLAGS=-O0 "$work/venv/bin/pip" install elsewhere/tamis-* --no-build-isolation --no-index --quiet --force-reinstall \
+CFLAGS=-O0 "$work/venv/bin/pip" install "else, where"/tamis-* --no-build-isolation --no-index --quiet --force-reinstall \
   --disable-pip-version-check
 "$work/venv/bin/python" "$source/examples/seen.py" >out
 diff out <(sed -n 's/^# prints: //p' "$source/examples/seen.py") || fail "from the source distribution, it prints something else"
