@@ -41,32 +41,36 @@ static const struct argp merge_argp = {
     NULL};
 
 /* How they differ, unless that is a secret or needs no words. */
-static const char *values_of(char text[VALUES_BYTES], const tamis_stats *a, const tamis_stats *b)
+static const char *values_of(char text[VALUES_BYTES], const tamis_options *a,
+                             const tamis_options *b)
 {
   text[0] = '\0';
   if (a->kind != b->kind)
     snprintf(text, VALUES_BYTES, " (%s, not %s)", kind_word(b->kind), kind_word(a->kind));
-  else if (a->parts != b->parts)
-    snprintf(text, VALUES_BYTES, " (%u period%s, not %u)", b->parts - 1, b->parts == 2 ? "" : "s",
-             a->parts - 1);
+  else if (a->window != b->window)
+    snprintf(text, VALUES_BYTES, " (%u period%s, not %u)", b->window, b->window == 1 ? "" : "s",
+             a->window);
   else if (a->layout != b->layout)
     snprintf(text, VALUES_BYTES, " (%s, not %s)", layout_name(b->layout), layout_name(a->layout));
   else if (a->capacity != b->capacity)
     snprintf(text, VALUES_BYTES, " (%" PRIu64 ", not %" PRIu64 ")", b->capacity, a->capacity);
   else if (a->fpp != b->fpp)
     snprintf(text, VALUES_BYTES, " (%.15g, not %.15g)", b->fpp, a->fpp);
+  else if (a->growable != b->growable)
+    snprintf(text, VALUES_BYTES, a->growable ? " (fixed, not growing)" : " (growing, not fixed)");
   return text;
 }
 
 /* Says in what respect the filters differ. */
-static void fail_to_fit(const char *first, const char *other, const tamis_stats *a,
-                        const tamis_stats *b)
+static void fail_to_fit(const char *first, const char *other, const tamis_options *a,
+                        const tamis_options *b)
 {
   const char *differs = a->kind != b->kind           ? "the kind"
-                        : a->parts != b->parts       ? "the window"
+                        : a->window != b->window     ? "the window"
                         : a->layout != b->layout     ? "the layout"
                         : a->capacity != b->capacity ? "the capacity"
                         : a->fpp != b->fpp           ? "the rate"
+                        : a->growable != b->growable ? "the growth"
                         : a->seed != b->seed         ? "the seed"
                                                      : "the size";
   char values[VALUES_BYTES];
@@ -77,13 +81,13 @@ static void fail_to_fit(const char *first, const char *other, const tamis_stats 
 
 static bool add_one(tamis_filter *into, const char *first, const char *path)
 {
-  tamis_stats a = TAMIS_STATS_INIT, b = TAMIS_STATS_INIT;
+  tamis_options a = TAMIS_OPTIONS_INIT, b = TAMIS_OPTIONS_INIT;
   tamis_filter *from = saved_map(path, true);
   if (from == NULL)
     return false;
   int result = tamis_merge(into, from);
-  if (result == TAMIS_EINVAL && tamis_get_stats(into, &a) == TAMIS_OK &&
-      tamis_get_stats(from, &b) == TAMIS_OK)
+  if (result == TAMIS_EINVAL && tamis_get_options(into, &a) == TAMIS_OK &&
+      tamis_get_options(from, &b) == TAMIS_OK)
     fail_to_fit(first, path, &a, &b);
   else if (result == TAMIS_EFULL)
     fail("'%s' has no room for what is in '%s'", first, path);

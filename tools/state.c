@@ -123,33 +123,34 @@ static void refuse(const struct state *state, const char *option, const char *fo
 
 /* Refuses options that are given, and differ from those of the state. */
 static void compare(const struct state *state, const struct shared_options *options,
-                    const tamis_stats *stats)
+                    const tamis_options *was)
 {
-  unsigned window = stats->parts - 1;
-  if (options->kind_given && options->kind != stats->kind)
-    refuse(state, "--kind", "%s, not %s", kind_word(stats->kind), kind_word(options->kind));
-  else if (options->window > 0 && window == 0)
+  if (options->kind_given && options->kind != was->kind)
+    refuse(state, "--kind", "%s, not %s", kind_word(was->kind), kind_word(options->kind));
+  else if (options->window > 0 && was->window == 0)
     refuse(state, "--window", "none, not %u", options->window);
-  else if (options->window > 0 && options->window != window)
-    refuse(state, "--window", "%u, not %u", window, options->window);
-  else if (options->fpp > 0 && options->fpp != stats->fpp)
-    refuse(state, "--fpp", "%.15g, not %.15g", stats->fpp, options->fpp);
-  else if (options->capacity > 0 && options->capacity != stats->capacity)
-    refuse(state, "--capacity", "%" PRIu64 ", not %" PRIu64, stats->capacity, options->capacity);
+  else if (options->window > 0 && options->window != was->window)
+    refuse(state, "--window", "%u, not %u", was->window, options->window);
+  else if (options->renews && !was->window_renews)
+    refuse(state, "--window", "one without --renew");
+  else if (options->fpp > 0 && options->fpp != was->fpp)
+    refuse(state, "--fpp", "%.15g, not %.15g", was->fpp, options->fpp);
+  else if (options->capacity > 0 && options->capacity != was->capacity)
+    refuse(state, "--capacity", "%" PRIu64 ", not %" PRIu64, was->capacity, options->capacity);
 }
 
 tamis_filter *state_load(const struct state *state, const struct shared_options *options)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_options was = TAMIS_OPTIONS_INIT;
   if (saved_is_live(state->path)) {
     set_failure_status(EXIT_UNUSABLE);
     fail("'%s' is a shared filter: use --shared instead of --state", state->path);
     return NULL;
   }
   tamis_filter *filter = saved_load(state->path, options->memory);
-  if (filter == NULL || tamis_get_stats(filter, &stats) != TAMIS_OK)
+  if (filter == NULL || tamis_get_options(filter, &was) != TAMIS_OK)
     return filter;
-  compare(state, options, &stats);
+  compare(state, options, &was);
   if (!failed())
     return filter;
   tamis_destroy(filter);

@@ -117,6 +117,8 @@ for option in "--kind=bloom cuckoo, not bloom" "--fpp=0.1 1e-05, not 0.1" "--cap
 done
 run dedup --state window --window 2 --capacity 20k ten
 try "... another --window" one_line 2 "begun with another --window: 2, not 3" : dedup --state window --window 3 ten
+try "... one without --renew" one_line 2 "another --window: one without --renew" : \
+  dedup --state window --window 2 --renew ten
 run build --capacity 20k --seed 1 ten -o list
 for form in "--kind counting:kind differs (counting, not bloom)" "--layout classic:layout differs (classic, not blocked)" \
   "--capacity 30k:capacity differs (30000, not 20000)" "--fpp 1e-5:rate differs (1e-05, not 1e-06)"; do
@@ -125,6 +127,10 @@ for form in "--kind counting:kind differs (counting, not bloom)" "--layout class
   run merge list list.other -o both
   check "merge says which: ${form%%:*}" one_line 2 "'list.other' does not fit 'list', from which the ${form#*:}"
 done
+run build --fixed --seed 1 ten -o list.fixed
+run build --kind cuckoo --seed 1 ten -o list.cuckoo
+try "... also which one is --fixed" one_line 2 "from which the growth differs (fixed, not growing)" : \
+  merge list.cuckoo list.fixed -o both
 run build --capacity 20k --seed 2 ten -o list.other
 try "... but no seed, which is a secret" one_line 2 "from which the seed differs;" : merge list list.other -o both
 
