@@ -205,6 +205,22 @@ def test_forked_children_claim_for_themselves(tmp_path):
     assert "a" in once and "b" not in once
 
 
+def test_a_process_without_standard_streams(tmp_path, spawned):
+    """What prints to them writes nowhere, and not into the file."""
+    spawned("""import os, sys, tamis
+for stream in range(3):
+    os.close(stream)
+once = tamis.Once(sys.argv[1], 1000)
+with once.claim("a"):
+    for stream in range(3):
+        try:
+            os.write(stream, b"printed")
+        except OSError:
+            pass
+""", tmp_path / "done")
+    assert "a" in tamis.Once(tmp_path / "done", 1000)
+
+
 def test_a_forked_child_that_cannot_open_the_file_claims_nothing(tmp_path):
     once, first_free = tamis.Once(tmp_path / "done", 1000), os.dup(0)
     os.close(first_free)

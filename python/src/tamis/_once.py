@@ -227,6 +227,15 @@ def _pauses(until: Optional[float], is_done: Callable[[], bool], why: str) -> It
         pause = min(2 * pause, 0.05)
 
 
+def _opened(path: str) -> int:
+    """A descriptor of a file, which is none of those of standard streams, even if the program has closed these."""
+    lowest = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return fcntl.fcntl(lowest, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(lowest)
+
+
 class _Claims:
     """The claims of this process on one file, which all objects with this file use."""
 
@@ -244,7 +253,7 @@ class _Claims:
 
     @classmethod
     def of(cls, path: str) -> "_Claims":
-        opened = cls(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        opened = cls(_opened(path))
         status = os.fstat(opened.fd)
         with cls._guard:
             return cls._all.setdefault((status.st_dev, status.st_ino), opened)
@@ -321,7 +330,7 @@ def _after_fork() -> None:
         inherited, claims.fd = claims.fd, -1
         claims._begin()
         try:
-            claims.fd = os.open(f"/proc/self/fd/{inherited}", os.O_RDWR | os.O_CLOEXEC)
+            claims.fd = _opened(f"/proc/self/fd/{inherited}")
         except OSError:
             pass
         os.close(inherited)
