@@ -281,7 +281,12 @@ export function packageOf(core) {
     union(other) {
       this.#mustFit('union', other);
       const both = Filter.loadSync(this.save());
-      return other === this ? both : both.merge(other);
+      try {
+        return other === this ? both : both.merge(other);
+      } catch (error) {
+        both.free();
+        throw error;
+      }
     }
 
     intersection(other) {

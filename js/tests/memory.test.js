@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { inflateRawSync } from 'node:zlib';
 import { errorOf } from '../src/errors.js';
+import { packageOf } from '../src/filter.js';
 import { nodeCore } from '../src/node-core.js';
 import { Filter } from '../src/node-wasm.js';
 import { loadSync } from '../src/saved.js';
@@ -65,6 +66,16 @@ test('a key for which no number of WebAssembly is large enough is refused', () =
     assert.ok(core.room >= 4096 && core.room < 2 ** 31, `${size}: ${core.room}`);
   }
   assert.equal(core.put(new Uint8Array(100_000)), 100_000);
+});
+
+test('a union that is refused leaves nothing in memory', () => {
+  const core = nodeCore('tamis.wasm'), own = packageOf(core);
+  const f = new own.Filter({ capacity: 1e6 }), g = new own.Filter({ capacity: 1e6, growable: false });
+  const sizes = Array.from({ length: 5 }, () => {
+    assert.throws(() => f.union(g), { code: 'EINVAL' });
+    return core.exports.memory.buffer.byteLength;
+  });
+  assert.equal(sizes[4], sizes[0]);
 });
 
 test('a filter that comes as text takes no more than a few times its text', () => {
