@@ -16,7 +16,7 @@ __extension__ typedef unsigned __int128 uint128;
  * argument, such as the shape of a Bloom filter.  A function that passes on such an argument must
  * be FORCE_INLINE, too: clang might otherwise not inline it, and copy the struct that it passes on.
  * Some builds force nothing: those without optimisation, because constants save nothing there;
- * those with coverage or AddressSanitizer, as they would take long to compile; and those that define
+ * those with coverage or AddressSanitizer, which would take long to compile; and those that define
  * TAMIS_ONE_COPY: programs that want a small library (script/amalgamate), tests that replay races,
  * and builds with ThreadSanitizer. */
 #if defined(__has_feature)

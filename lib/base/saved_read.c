@@ -379,7 +379,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
   int result = read_padding(r);
   m->begin = position(r);
   m->all = m->all ? m->all : size;
-  if (r->mapping) /* r->next may hold the array's first bytes, which are read again */
+  if (r->mapping) /* r->next may hold the array's first bytes: they are read from the mapping */
     go_to(r, m->begin);
   if (result == TAMIS_OK)
     result = read_chunks(r, size, m, &digest);

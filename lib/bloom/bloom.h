@@ -245,10 +245,9 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
 /* Returns the newest open layer.  `known` counts the layers that this process has seen open.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
- *   makes visible  the publication of a layer, which thread P saw before P raised `known`, to
- *                  thread Q, which reads `known`
- *   if weakened    Q could learn of the layer from `known`, and still read words of the older layer
- *                  from before the publication.  If Q misses a key there, two unique adds of it win
+ *   makes visible  the publication of a layer, which a thread saw before it raised `known`
+ *   if weakened    a thread could learn of the layer from `known`, and still read old values of the
+ *                  older layer's words.  If it thereby misses a key, two unique adds of the key win
  *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
@@ -345,7 +344,7 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* Returns the option max_bytes or, if it is not stored, 0 or (if `bounded`) the filter's size. */
+/* Returns the option max_bytes.  If it is not stored: the filter's size if `bounded`, else 0. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes

@@ -23,8 +23,8 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash);
  *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, now or later; TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 
-/* Plans the layer after layer `number`, with geometry `before`.  TAMIS_EUNSUPPORTED: none can
- * follow. */
+/* Plans the geometry *out of the layer that follows layer `number`, whose own geometry is *before.
+ * TAMIS_EUNSUPPORTED: none can follow. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
 

@@ -146,8 +146,9 @@ static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double
 }
 
 /* Chooses the depth of the uneven split that allows the greatest depth limit.  If several depths
- * allow this limit, prefers depth 0, and then the greatest depth, which keeps the lanes narrow
- * longest.  A later generation splits unevenly at depth 0, even if this lowers its depth limit. */
+ * allow this limit, takes depth 0 if it is among them, else the greatest: lanes become wider at the
+ * uneven split, so a late one keeps them narrow for longer.  A later generation splits unevenly at
+ * depth 0, even if this lowers its depth limit. */
 static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
 {
   unsigned best = g->depth_limit, at = NEVER_UNEVEN;

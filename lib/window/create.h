@@ -9,7 +9,7 @@
 #include "base/shared_file.h"
 #include "window/table.h"
 
-/* The two kinds of windows, and the kind of shared cuckoo filters (window.c). */
+/* The two kinds of windows, and the counted kind, which shared cuckoo filters are (window.c). */
 extern const struct filter_kind tamis__window_bloom_kind;
 extern const struct filter_kind tamis__window_cuckoo_kind;
 extern const struct filter_kind tamis__window_counted_kind;

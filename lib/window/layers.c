@@ -210,7 +210,7 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   return window_has_bytes(w, more > held ? more - held : 0);
 }
 
-/* Changes the plan *next to the size of the largest layer if [S] above requires this. */
+/* Enlarges the plan (*next) to the size of the largest layer if [S] above requires this. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);

@@ -89,6 +89,22 @@ EACH_LAYOUT(max_bytes_ends_growth)
   }
 }
 
+/* At the highest rates, how many keys are counted depends on the seed. */
+EACH_LAYOUT(fixed_filters_are_not_full_before_their_capacity)
+{
+  const double rates[] = {0.5, 0.9, 0.99, 0.999};
+  for (unsigned i = 0; i < 400; i++) {
+    tamis_options options =
+        seeded_options(TAMIS_BLOOM, i % 2 ? 10000 : 100, rates[i / 2 % 4], false);
+    options.layout = layout;
+    options.seed = i;
+    tamis_filter *f = make_with_options(&options);
+    add_range(f, 0, options.capacity);
+    assert_int_equal(stats_of(f).refused_adds, 0);
+    tamis_destroy(f);
+  }
+}
+
 /* Layers for ever lower rates would need more than 64 bits of a hash. */
 TEST(growth_ends_where_hashes_do)
 {
