@@ -867,13 +867,14 @@ private:
   {
     filter out;
     int result = tamis_open_shared(wanted, path, &out.raw_);
-    if (result < 0) {
-      int system_error = result == TAMIS_EIO ? errno : 0;
-      char why[512];
-      bool is_said = tamis_shared_check(wanted, path, why, sizeof why) == result;
-      throw error(result, system_error, is_said ? why : tamis_strerror(result));
-    }
-    return out;
+    if (result == TAMIS_OK)
+      return out;
+    int number = result == TAMIS_EIO ? errno : 0;
+    char why[512];
+    if (tamis_shared_check(wanted, path, why, sizeof why) == result)
+      throw error(result, number, why);
+    errno = number;
+    detail::fail(result, path);
   }
 #endif
   template <typename Call> static int made(filter &out, Call call) noexcept
@@ -996,5 +997,4 @@ template <typename Read> tamis_stats saved_info(Read &&read)
 } // namespace tamis
 
 #undef TAMIS_HPP_THROWS
-
 #endif /* TAMIS_HPP */

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -519,6 +520,14 @@ void test_exceptions(const std::string &path)
   CHECK(e.code == TAMIS_EINVAL && e.what.find("tamis: max_bytes is not set; ") == 0);
   e = failure_of([&] { tamis::filter::open_shared(path); });
   CHECK(e.code == TAMIS_EIO && e.system_error == ENOENT);
+  /* The check needs no descriptor, so it finds no error. */
+  rlimit limit;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit none = {0, limit.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  e = failure_of([] { tamis::filter::open_shared(plain(2).growable(false)); });
+  setrlimit(RLIMIT_NOFILE, &limit);
+  CHECK(e.code == TAMIS_EIO && e.what == "tamis: Too many open files");
   CHECK(thrown([] { tamis::filter::open_shared(-1); }) == TAMIS_EINVAL);
   CHECK(thrown([] { tamis::filter::open_shared(plain(2), -1); }) == TAMIS_EINVAL);
   tamis::filter shared = tamis::filter::open_shared(plain(2).growable(false), path);
