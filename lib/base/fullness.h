@@ -93,7 +93,7 @@ enum {
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
   FULLNESS_ROOM = 64, /* the lowest bit of the count of rooms in a segment's word */
   FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX),
-  FULLNESS_SEARCH = SMALL(512, 16) /* the most buckets that a search looks at */
+  FULLNESS_SEARCH = SMALL(512, 16) /* the most buckets of a search in breadth */
 };
 
 /* How full a segment was when a search failed. */

@@ -162,7 +162,7 @@ enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* how many marks and planes a layer 
 
 /* The counts of copies in a part of a layer, which has at most 2^plane_shift words: copies.h. */
 struct window_plane {
-  /* LOCK window.counts (order 5): protects a plane's counts; held to change or read some. */
+  /* LOCK window.counts (order 6): protects a plane's counts; held to change or read some. */
   _Alignas(64) struct lock lock;
   plane counts;
 };
@@ -202,10 +202,10 @@ static inline uint64_t window_layer_bytes(bool copies)
  * window, this struct is in their file. */
 struct window_state {
   _Alignas(64) epoch_word epoch;
-  /* LOCK window.advancing (order 1): lets one period end at a time; held during an advance and its
+  /* LOCK window.advancing (order 2): lets one period end at a time; held during an advance and its
    * sweep, and while a segment is frozen. */
   struct owned_lock advancing;
-  /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a save or a
+  /* LOCK window.saving (order 3): protects the name of the frozen segment; held while a save or a
    * union copies the frozen segment. */
   struct owned_lock saving;
   _Atomic uint64_t frozen; /* name of the frozen segment; 0: none (evict.h) */
@@ -247,13 +247,13 @@ struct window {
   bool counted;            /* the table is a counted one: counted.h */
   unsigned stripes_wanted; /* the number that the user asked for; 0: the library chooses */
   uint64_t max_bytes;
-  /* LOCK window.stripes (order 4): each protects blocks of buckets in all layers, and their counts;
+  /* LOCK window.stripes (order 5): each protects blocks of buckets in all layers, and their counts;
    * taken in the order of addresses; held for a change of a key's buckets, or a block's sweep. */
   struct window_stripes stripes;
   struct owner owner;                /* this process, as the owner of locks */
   WIDE struct window_shared *shared; /* NULL: processes do not share the window */
   struct counters counters;
-  /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
+  /* LOCK window.opening (order 4): protects the list of layers and the marks of full segments; held
    * during a search for room, and while the search opens a layer. */
   struct lock opening;
   _Atomic uint64_t bytes; /* bytes of the filter's memory; relaxed: no data depends on it */
