@@ -91,7 +91,7 @@ static bool rate_for_memory(tamis_options *filter, const struct shared_options *
     return true;
   char lines[FIGURE_BYTES];
   lines_figure(lines, (double) filter->capacity);
-  uint64_t enough = least_memory(filter), of_denser = least_memory(&denser);
+  uint64_t enough = least_memory(filter) * (cuckoo ? 2 : 1), of_denser = least_memory(&denser);
   return cannot_put(filter, lines, options, of_denser < enough ? of_denser : enough);
 }
 
