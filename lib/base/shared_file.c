@@ -309,7 +309,8 @@ uint64_t tamis__shared_file_boot(void)
 {
   char text[64] = "";
   int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text);
+  /* not read(): `fd` may be 0, and another thread may read what it takes for standard input */
+  ssize_t length = fd < 0 ? 0 : pread(fd, text, sizeof text, 0);
   if (fd >= 0)
     close(fd);
   return length > 0 ? hash_sum(text, (size_t) length, 0) | 1 : 0;

@@ -208,6 +208,8 @@ TEST_BETWEEN(files_are_not_standard_streams, begin_saves, end_saves)
       close(fd);
     bool good = tamis_save_file(old, path) == TAMIS_OK && !sys.standard;
     good &= tamis_load_file(NULL, path, &f) == TAMIS_OK && !sys.standard;
+    tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+    good &= tamis_open_shared(&options, NULL, &f) == TAMIS_OK && !sys.standard;
     _exit(good ? 0 : 1);
   }
   assert_int_equal(wait_for(child), 0);
