@@ -31,6 +31,11 @@ def test_the_recipe(tmp_path):
         once.sync()
     with tamis.Once(path) as again:
         assert "a" in again and "b" in again
+        buffer = bytearray(b"c")
+        for id in buffer, memoryview(buffer):
+            with again.claim(id):
+                buffer[0] += 1  # the next message comes
+        assert "c" in again and "d" in again and "e" not in again
     for bad in 1.5, None, "\ud800":
         with pytest.raises((TypeError, UnicodeEncodeError)):
             again.claim(bad)

@@ -182,6 +182,8 @@ class _Claim:
         self._place = _BEYOND | once.done.hash(id) >> 2
         if once._claims is None:
             raise ValueError(f"{once.path} is closed")
+        if isinstance(id, (bytearray, memoryview)):  # which may get the next message while this one is handled
+            id = bytes(id)
         self._once, self._claims, self._id, self._timeout, self._seconds = once, once._claims, id, timeout, seconds
 
     def __repr__(self) -> str:
