@@ -17,6 +17,7 @@ struct dump {
   struct value of; /* as it was at the beginning */
   long long used;  /* when, in milliseconds */
   uint64_t id;
+  long long tag;   /* of the cursor with which it was begun again; else 0 */
   uint64_t chunks; /* so far */
   pthread_t thread;
   sem_t goes_on, has_chunk;
@@ -134,14 +135,16 @@ static struct dump *take_place_locked(void)
   return oldest;
 }
 
-/* The same filter has the same chunks, on every server.  But two dumps at one time have two ids. */
+/* The same filter has the same chunks, on every server.  But two dumps at one time have two ids, and
+ * each keeps its own when it is begun again. */
 static void seal_locked(struct dump *d)
 {
   if (!d->chunks++) {
     uint64_t id = chunk_id(d->data + CHUNK_HEAD, d->size);
     struct chunk head = {.id = id};
-    d->id = 0;
-    while (find_locked(&d->of, chunk_cursor(&head)))
+    for (int i = 0; i < MOST_DUMPS && (find_locked(&d->of, chunk_cursor(&head)) ||
+                                       (d->tag && d->tag != tag_of(chunk_cursor(&head))));
+         i++)
       head.id = id = chunk_id(&id, sizeof id);
     d->id = id;
   }
@@ -149,10 +152,10 @@ static void seal_locked(struct dump *d)
   chunk_seal(d->data, &head);
 }
 
-static struct dump *begin_locked(const struct value *v)
+static struct dump *begin_locked(const struct value *v, long long cursor)
 {
   struct dump *d = take_place_locked();
-  *d = (struct dump){.of = value_contents(v)};
+  *d = (struct dump){.of = value_contents(v), .tag = tag_of(cursor)};
   if (!start(d))
     return NULL;
   atomic_fetch_add_explicit(&open_dumps, 1, memory_order_relaxed);
@@ -183,7 +186,7 @@ static struct dump *find_or_begin_locked(const struct value *v, long long cursor
     return d;
   if (d)
     drop_locked(d);
-  d = begin_locked(v);
+  d = begin_locked(v, cursor);
   if (!d || !cursor)
     return d;
   const struct chunk head = head_of(d);

@@ -134,9 +134,11 @@ def test_dumps_end(context):
     insert(server, "CF", "f", OLD)
     pieces = chunks(server, "CF", "f")
     same(server("CF.SCANDUMP", "f", pieces[-1][0]), [0, None], "the end again")
+    begun = [server("CF.SCANDUMP", "f", 0)[0] for _ in range(8)]
     server("SAVE")
     server.kill()
     server.start()
+    same([len(server("CF.SCANDUMP", "f", cursor)[1]) for cursor in reversed(begun)], 8 * [len(pieces[1][1])])
     same([tuple(server("CF.SCANDUMP", "f", cursor)) for cursor, _ in pieces[:-1]], pieces[1:])
     server("RENAME", "f", "g")
     same(server("CF.SCANDUMP", "g", pieces[0][0]), list(pieces[1]))
