@@ -237,7 +237,7 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  *   Threads  any      Blocks  never */
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
-/* Adds a key, which every contains that starts later finds, until it is removed or forgotten.  If
+/* Adds a key.  Look-ups that start after the add find the key until it is removed or forgotten.  If
  * the key is present, the call adds a copy (Bloom: changes nothing; Bloom window: renews it).
  *   Threads  any      Order  sequentially consistent
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
@@ -317,8 +317,8 @@ TAMIS_API int tamis_add_unique_for_hash(tamis_filter *f, uint64_t hash, unsigned
 
 /* ---- tamis_add_many: the calls with many keys ----
  *
- * A batch makes the same call with n keys, faster if the filter is larger than the cache.  It looks
- * like n calls in the order of the keys (grown Bloom: any).  If n is 0, arrays may be NULL. */
+ * A batch makes the same call with n keys, faster if the filter is larger than the cache.  It acts
+ * as n calls in the order of the keys (grown Bloom: any order).  If n is 0, arrays may be NULL. */
 
 typedef struct tamis_key {
   const void *data;
@@ -572,10 +572,10 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
 
 /* Maps a file that holds a Bloom filter, counting or not, or a cuckoo filter that does not grow.
  * Nothing can be added to or removed from a mapped filter; all other calls work.  As long as the
- * file is mapped, only calls on the shared filter in it, if it has one, may change it.
+ * file is mapped, nothing may change the file but calls on a shared filter that the file holds.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
- *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a cuckoo filter that grows, or that is
- *            or was shared, or a window */
+ *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a window, or a cuckoo filter that grows,
+ *            or that is or was shared */
 TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path,
                              tamis_filter **out);
 
@@ -621,8 +621,8 @@ TAMIS_API int tamis_sync(tamis_filter *f);
 /* ---- tamis_merge: several filters ----
  *
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
- * were created with the same capacity, fpp, `growable` and window, and (cuckoo) both or neither are
- * or were shared.  Create them with the same options, in which you have set `seed`. */
+ * were created with the same capacity, fpp, `growable` and window, and (cuckoo) either both or none
+ * of them were ever shared.  Create them with the same options, in which you have set `seed`. */
 
 /* Adds to `into` all keys that are in `from`.  Both filters may be in use.  After TAMIS_EFULL,
  * TAMIS_ENOMEM or TAMIS_ECORRUPT, some keys of `from` may be in `into`.

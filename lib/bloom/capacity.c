@@ -33,7 +33,7 @@ uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
   if (keys * (1 - g->fpp) >= (double) g->capacity) /* nearly all keys are counted */
     return (uint64_t) ceil(keys);
   /* How many of `capacity` keys are counted depends on the seed.  The standard deviation is about
-   * 0.3 to 0.4 times sqrt(expected): measured for rates from 0.5 to 0.999.  There is room for six. */
+   * 0.3 to 0.4 times sqrt(expected), measured at rates from 0.5 to 0.999.  There is room for 6. */
   const double expected = bloom_geometry_counted(g, (double) g->capacity);
   return (uint64_t) ceil(fmax(bloom_geometry_counted(g, keys), expected + 2.4 * sqrt(expected)));
 }

@@ -66,10 +66,10 @@ static inline void end_live(struct bloom *b)
  *   pairs with     layer.ended in has_ended()
  *   makes visible  that unique adds are refused from now on, whichever call has raised the fullness
  *   if weakened    one unique add of a key could win although another is refused for good.  Thread
- *                  W completes the key, then reads an old fullness, not LAST: W wins.  Thread R has
- *                  set or read LAST, then reads old words, without W's bits: R is refused
- *   checked by     mutants/end_set_relaxed (weakens the store.  The load may read LAST, and so
- *                  needs the same order, but no test shows this) */
+ *                  W sets the key's last bit, then reads an old fullness, not LAST: W wins.  Thread
+ *                  R has set or read LAST, then reads old words, without W's bits: R is refused
+ *   checked by     mutants/end_set_relaxed, for the compare-and-swap (no test shows that the load
+ *                  before it, which may read LAST, needs the same order) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
   if (b->live && (fullness == LAST || (fullness == FULL && b->limited)))

@@ -42,7 +42,8 @@ enum {
   SPREADS = 4
 };
 
-/* The relative deviation of the rate is proportional to this power of the rate. */
+/* The standard deviation of the rates of filters with different seeds, divided by the mean rate, is
+ * proportional to this power of the rate (measured). */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */

@@ -225,7 +225,7 @@ struct window_stripe {
   /* The number of lanes in use, live or dead, and the number of further copies of entries.
    * Relaxed: statistics that the holder of the stripe writes and any thread reads. */
   _Atomic uint64_t lanes, copies;
-  _Atomic uint64_t vacated; /* the number of lanes that removes have cleared in a counted table */
+  _Atomic uint64_t vacated; /* in a counted table: lanes that calls of tamis_remove have cleared */
 };
 
 struct window_stripes {
