@@ -25,6 +25,7 @@ int tamis__file_above_standard(int fd)
     return fd;
   int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
   close(fd);
+  (void) lseek(above, 0, SEEK_SET); /* a thread may have read or written meanwhile */
   errno = error;
   return above;
 }
