@@ -2,6 +2,7 @@
 """The promises of tamis.Once, with threads and processes.  (Processes that are killed are in test_once_model.py.)"""
 import asyncio
 import concurrent.futures
+import errno
 import os
 import resource
 import subprocess
@@ -149,6 +150,39 @@ def test_options(tmp_path):
     tamis.Once(tmp_path / "new", 100)
     with pytest.raises(ValueError, match="capacity is 200"):
         tamis.Once(tmp_path / "new", 200)
+
+
+def test_a_full_disk(tmp_path):
+    """One message is worked and not recorded; it is as soon as there is room, and no other one is worked before."""
+    once, worked = tamis.Once(tmp_path / "done", 1000), []
+
+    class Disk:
+        def __getattr__(self, name):
+            return getattr(done, name)
+
+        def __contains__(self, id):
+            return id in done
+
+        def add_copy(self, *id, **periods):
+            if is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            done.add_copy(*id, **periods)
+
+    def handle(id):
+        with once.claim(id) as first:
+            if first:
+                worked.append(id)
+
+    handle("a")
+    done, once.done, is_full = once.done, Disk(), True
+    handle("a")
+    for id in "b", "c", "b":
+        with pytest.raises(OSError, match="No space"):
+            handle(id)
+    is_full = False
+    for id in "b", "c", "b":
+        handle(id)
+    assert worked == ["a", "b", "c"] and all(id in once for id in worked)
 
 
 def test_a_claim_within_a_claim_of_the_same_message(tmp_path):

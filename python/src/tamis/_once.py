@@ -91,6 +91,7 @@ class Once:
         self._remember = remember
         self._period_seconds = None if remember is None else remember / self.done.window
         self._full_in: Optional[int] = None  # the period in which the filter was found full
+        self._unrecorded: Optional[Tuple["_Key", Optional[int]]] = None  # a message whose work is done, and its periods
 
     def claim(self, id: "_Key", timeout: Optional[float] = None, *, seconds: Optional[float] = None) -> "_Claim":
         """Return a context manager that claims a message by its id, which is any key of a filter.
@@ -109,6 +110,9 @@ class Once:
         FullError: the filter has no room for another message.  It is raised before the work, with one exception: at
         most one message for each thread or task (with remember: in each period) is handled first, so a copy of this
         message is handled again.
+
+        OSError: the disk has no room for the filter to grow.  It is raised before the work, with the same exception, until
+        there is room.
         """
         if seconds is not None:
             if self._remember is None:
@@ -156,6 +160,12 @@ class Once:
         period = self._period(self._forget())
         if id in self.done:
             return False
+        worked = self._unrecorded
+        if worked is not None:
+            self._add(*worked)  # raises what has hindered it, if that lasts
+            if self._unrecorded is worked:
+                self._unrecorded = None
+            return self._is_new(id)
         if self._full_in == period:
             running = self.done.stats().period
             raise FullError(f"{self.path} has no room for another message" + (
@@ -169,9 +179,16 @@ class Once:
         if seconds is not None:  # until the period in which they end; rounding may add a period beyond the window
             periods = min(self._period(now + seconds) - period, self.done.window)
         try:
-            self.done.add_copy(id, periods=periods)
+            self._add(id, periods)
         except FullError:
             self._full_in = period
+            raise
+
+    def _add(self, id: "_Key", periods: Optional[int]) -> None:
+        try:
+            self.done.add_copy(id, periods=periods)
+        except OSError:
+            self._unrecorded = id, periods
             raise
 
 
