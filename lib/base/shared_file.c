@@ -66,7 +66,7 @@ static int open_descriptor_again(int fd)
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
-  if (file->fd < 0 && !path && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+  if (file->fd < 0 && !path && (fcntl(fd, F_GETFL) & (O_ACCMODE | O_APPEND)) == O_RDWR)
     file->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return look_at_opened(file);
 }

@@ -396,6 +396,22 @@ TEST_BETWEEN(bad_descriptors_are_refused, set_up, tear_down)
   close(ends[1]);
 }
 
+/* Its file cannot be opened again, and pwrite() to the descriptor would write to the file's end. */
+TEST_BETWEEN(a_descriptor_that_appends_is_refused, set_up, tear_down)
+{
+  const bool root = geteuid() == 0;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  tamis_filter *f;
+  int fd = open(shared_path, O_RDWR | O_CREAT | O_APPEND, 0);
+  assert_int_equal(root ? seteuid(65534) : 0, 0);
+  const int result = tamis_open_shared_fd(&options, fd, &f), error = errno;
+  assert_int_equal(root ? seteuid(0) : 0, 0);
+  assert_int_equal(result, TAMIS_EIO);
+  assert_int_equal(error, EACCES);
+  assert_int_equal(lseek(fd, 0, SEEK_END), 0);
+  close(fd);
+}
+
 /* ---- several processes ---- */
 
 /* Memory that children write their results to. */
