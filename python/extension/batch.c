@@ -364,6 +364,25 @@ static enum column_source use_arrow(struct batch *b, PyObject *keys)
   return source;
 }
 
+/* Whether all elements of an array that is no column, such as numpy's of objects, are keys; else false
+ * with an exception.  Of an array with another element, no key is added. */
+static bool check_elements(PyObject *array)
+{
+  struct key key;
+  PyObject *elements = PyObject_GetIter(array), *element = NULL;
+  bool good = elements != NULL;
+  while (good && (element = PyIter_Next(elements)) != NULL) {
+    good = key_read(element, &key);
+    if (good) {
+      key_release(&key);
+      good = PyErr_CheckSignals() == 0;
+    }
+    Py_DECREF(element);
+  }
+  Py_XDECREF(elements);
+  return good && PyErr_Occurred() == NULL;
+}
+
 static bool use_keys(struct batch *b, PyObject *keys)
 {
   if (PyList_CheckExact(keys) || PyTuple_CheckExact(keys))
@@ -373,7 +392,7 @@ static bool use_keys(struct batch *b, PyObject *keys)
   enum column_source source = use_buffer(b, keys);
   if (source == COLUMN_NONE)
     source = use_arrow(b, keys);
-  if (source == COLUMN_NONE)
+  if (source == COLUMN_NONE && (!PyObject_CheckBuffer(keys) || check_elements(keys)))
     return use_objects(b, keys);
   return source == COLUMN_READ;
 }

@@ -91,6 +91,10 @@ def test_numpy_text():
     spoilt.view("u4")[2] = 0xD800
     with pytest.raises(ValueError, match="element 1"):
         f.add_many(spoilt)
+    for array_of_objects in numpy.array(["ab", None], dtype=object), spoilt.astype(">U2"):
+        with pytest.raises((TypeError, UnicodeEncodeError)) as raised:
+            f.add_many(array_of_objects)
+        assert raised.value.results == []
     assert "ab" not in f
 
 
