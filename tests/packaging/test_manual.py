@@ -154,7 +154,7 @@ def test_faults_of_the_fine_print_are_found():
         (add, "## tamis_count\n", "## tamis_count\n\nAdds a key and says whether the key was new.\n",
          "also in the header: Adds a key and"),
         (header, "/* Frees the filter.", "/* Frees the filter.\n *" + "\n * Words." * 4, "more than six lines: tamis_dest"),
-        (header, "  /* As asked. */", "  /* As\n   * asked,\n   * in four\n   * lines. */",
+        (header, "  uint64_t capacity; /* as asked */", "  /* As\n   * asked,\n   * in four\n   * lines. */\n  uint64_t capacity;",
          "more than three lines: uint64_t capacity"),
     ]
     for name, old, new, expected in broken:
