@@ -11,15 +11,15 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM
 fail() { echo "$*" >&2; exit 1; }
 
-mkdir "$work/package" "$work/user"
+mkdir -p "$work/package" "$work/us,er/program" # the linker takes a comma for the end of an option
 cp -r "$package"/{src,wasm,package.json} "$source"/{addon,core,README.md} "$source/../LICENSE" "$work/package"
 "$source/gather" "$work/package"
 TAMIS_NODE_MODULES=$package "$source/commonjs" "$work/package"
 cd "$work/package"
 npm pack --ignore-scripts --silent >../packed
-cd "$work/user"
+cd "$work/us,er/program"
 npm init -y >/dev/null
-npm install --offline --no-audit --no-fund --silent ../package/"$(tail -n 1 ../packed)"
+npm install --offline --no-audit --no-fund --silent ../../package/"$(tail -n 1 ../../packed)"
 rm -rf "$work/package"
 
 echo "import { Filter, isNative } from 'tamis'; console.log(isNative, new Filter({ capacity: 9 }).add('apple'));" >check.mjs
