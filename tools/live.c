@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "estimate.h"
+#include "interrupt.h"
 #include "output.h"
 #include "report.h"
 #include "saved.h"
@@ -155,13 +156,16 @@ static tamis_filter *open_or_create(const struct live_options *live,
 {
   tamis_filter *filter;
   tamis_options wanted;
+  sigset_t before;
   int result = TAMIS_EINVAL;
   for (unsigned i = 0; i < TRIES && result == TAMIS_EINVAL; i++) {
     result = tamis_open_shared(NULL, live->path, &filter);
     if (result != TAMIS_EIO || errno != ENOENT)
       break;
     wanted = new_filter(live, options, inputs);
+    interrupt_hold(&before); /* a signal would leave a file beside the new one */
     result = tamis_open_shared(&wanted, live->path, &filter);
+    interrupt_restore(&before);
     if (result == TAMIS_OK)
       return filter;
     if (result != TAMIS_EINVAL || tamis_shared_check(NULL, live->path, NULL, 0) != TAMIS_OK) {

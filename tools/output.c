@@ -64,11 +64,15 @@ bool output_or_input_is(const struct replacement *place, const struct stat *stat
   for (size_t i = 0; status != NULL && i < inputs->count; i++)
     if (inputs->files[i].device == status->st_dev && inputs->files[i].inode == status->st_ino)
       return true;
-  if (path != NULL && place != NULL)
-    return replace_is_name(place, path);
-  return status != NULL &&
-         (path != NULL ? stat(path, &other) : fstat(STDOUT_FILENO, &other)) == 0 &&
-         is_same_file(&other, status);
+  const bool same = status != NULL &&
+                    (path != NULL ? stat(path, &other) : fstat(STDOUT_FILENO, &other)) == 0 &&
+                    is_same_file(&other, status);
+  if (path == NULL || place == NULL)
+    return same;
+  struct replacement named; /* by another name, the file itself is written only in place */
+  const bool replaced = replace_possible(&named, path, same ? &other : NULL);
+  replace_end(&named);
+  return (same && !replaced) || replace_is_name(place, path);
 }
 
 /* If one of the descriptors 0 to 2 was closed, open() may return it.  Then the file would get what

@@ -205,6 +205,21 @@ check "... not even beside it" no_rest
 try "the output would be the filter" one_line 1 "'seen' is the shared filter, and input or output" : \
   dedup --shared seen -o ./seen paths
 check "... which is not created" test ! -e seen
+run dedup --shared own paths
+cp own own.kept
+exec 7>>own
+try "... by its descriptor, too" one_line 1 "'own' is the shared filter, and input or output" : \
+  dedup --shared own -o /dev/fd/7 paths
+exec 7>&-
+check "... and the filter stays as it was" cmp -s own own.kept
+if strace_runs; then
+  strace -qq -o trace -e trace=linkat -e inject=linkat:signal=TERM "$tamis" dedup --shared begun paths >out 2>err
+  status=$?
+  check "SIGTERM while the file is created" ends_by 143
+  check "... leaves nothing beside it" test ! -e begun.tamis-unfinished-0
+else
+  skip "SIGTERM while the file is created" "strace does not run"
+fi
 try "an input would be the filter" one_line 1 "'paths' is the shared filter, and input or output" : \
   dedup --shared paths paths
 
