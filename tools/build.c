@@ -111,13 +111,15 @@ static bool is_growing(const char *path, bool *growing)
   return !failed();
 }
 
-/* Whether a filter with these options fits the saved Bloom filter. */
+/* Whether a filter with these options fits the saved one: a Bloom filter, or a cuckoo filter that grows, to which
+ * an empty one can be added. */
 static bool fits(const tamis_options *options, const char *path)
 {
   tamis_filter *filter, *list = saved_map(path, false);
   bool good = false;
   if (list != NULL && tamis_create(options, &filter) == TAMIS_OK) {
-    good = tamis_merge(filter, list) != TAMIS_EINVAL;
+    bool grows = options->kind == TAMIS_CUCKOO;
+    good = tamis_merge(grows ? list : filter, grows ? filter : list) != TAMIS_EINVAL;
     tamis_destroy(filter);
   }
   tamis_destroy(list);
@@ -150,8 +152,14 @@ static bool plan_like(struct plan *plan, const char *path)
   plan->filter.fpp = stats.fpp;
   plan->filter.seed = stats.seed;
   plan->filter.layout = stats.layout;
-  if (stats.kind == TAMIS_CUCKOO)
-    return is_growing(path, &plan->filter.growable);
+  if (stats.kind == TAMIS_CUCKOO) {
+    bool known = is_growing(path, &plan->filter.growable);
+    if (known && plan->filter.growable && !fits(&plan->filter, path) && !failed()) {
+      set_failure_status(EXIT_UNUSABLE);
+      fail("'%s' is a shared cuckoo filter, or a copy of one; a list that is built is none", path);
+    }
+    return !failed();
+  }
   plan->filter.growable = !is_limited(&plan->filter, path);
   return !failed();
 }

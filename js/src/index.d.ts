@@ -185,7 +185,10 @@ export class Filter {
    * grown also depend on the order of adds.
    */
   equals(other: Filter): boolean;
-  /** Forgets all keys.  UnsupportedError: the filter is shared(), or has a handle(), so others may use it, too. */
+  /**
+   * Forgets all keys.  A loaded copy of a cuckoo filter that was shared becomes an ordinary one, which fits no shared one.
+   * UnsupportedError: the filter is shared(), or has a handle(), so others may use it, too.
+   */
   clear(): void;
   /** Returns the filter as bytes, which all programs with tamis can load: for a small filter, up to 256 more than its bits. */
   save(): Bytes;

@@ -114,10 +114,12 @@
   "no bit is set in both, which happens only while they are nearly empty; similarity estimates\n" \
   "how many keys are in both."
 
-#define CLEAR_TEXT                                                                                \
-  "clear($self, /)\n"                                                                             \
-  "--\n\n"                                                                                        \
-  "Forget all keys, and release the memory of growth.  Options and seed stay.  Keys that other\n" \
+#define CLEAR_TEXT                                                                                 \
+  "clear($self, /)\n"                                                                              \
+  "--\n\n"                                                                                         \
+  "Forget all keys, and release the memory of growth.  Options and seed stay (but a loaded copy\n" \
+  "of a Cuckoo that was shared becomes an ordinary one, which is another form).  Keys that "       \
+  "other\n"                                                                                        \
   "threads add meanwhile may be lost.  io.UnsupportedOperation: the filter is shared or mapped."
 
 #define ADD_TEXT                                                                                   \

@@ -208,7 +208,7 @@ for form in "" "--kind cuckoo" "--layout word --fpp 0.001"; do
   try "... has all" cmp -s out paths : query a.tamis paths
 done
 printf 'one\ntwo\n' >few
-for list in bloom-word bloom-sections-growable cuckoo-fixed counting; do
+for list in bloom-word bloom-sections-growable cuckoo-fixed cuckoo-grown counting; do
   cp "$saved/1/${list/#counting/bloom-counting}.tamis" kept.tamis
   try "build --like $list" good : build --like kept.tamis few -o b.tamis
   run merge kept.tamis b.tamis -o both.tamis
@@ -223,6 +223,9 @@ done
 try "windows of several layers have no union" one_line 1 "cannot unite" : merge kept.tamis kept.tamis -o both.tamis
 cp "$saved/1/window-fixed.tamis" kept.tamis
 try "merge of a window with itself" good : merge kept.tamis kept.tamis -o both.tamis
+cp "$saved/1/counted.tamis" kept.tamis
+try "build --like a shared cuckoo filter: it would not fit" one_line 2 "a list that is built is none" : \
+  build --like kept.tamis few -o b.tamis
 run build --fixed --capacity 1M half.a -o fixed.tamis
 try "build --fixed --capacity: a cuckoo filter" grep -q '^kind *cuckoo$' out : info fixed.tamis
 run build --fixed --capacity 1k half.a -o b.tamis
