@@ -36,8 +36,8 @@ static u_char *answers_of(ngx_http_request_t *r, const struct named_filter *f)
   return (u_char *) c->data + f->number * QUESTIONS;
 }
 
-/* nginx' own function for this ends a request whose URI it refuses.  It has read the URI as a server with
- * another merge_slashes, perhaps, by which there are other such URIs. */
+/* Sets the URI and the arguments that the client sent.  nginx's own function for that ends a request whose URI it
+ * refuses.  nginx may have read the URI by the merge_slashes of another server, so both settings are tried. */
 static bool set_client_uri(ngx_http_request_t *r)
 {
   const ngx_http_core_srv_conf_t *server = ngx_http_get_module_srv_conf(r, ngx_http_core_module);

@@ -111,8 +111,8 @@ static bool is_growing(const char *path, bool *growing)
   return !failed();
 }
 
-/* Whether a filter with these options fits the saved one: a Bloom filter, or a cuckoo filter that grows, to which
- * an empty one can be added. */
+/* Whether a filter with these options fits the saved one, a Bloom filter or a cuckoo filter that grows.  Tries a union
+ * with an empty filter: a mapped Bloom filter is added to it, and it is added to a loaded cuckoo filter. */
 static bool fits(const tamis_options *options, const char *path)
 {
   tamis_filter *filter, *list = saved_map(path, false);

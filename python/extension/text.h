@@ -117,10 +117,9 @@
 #define CLEAR_TEXT                                                                                 \
   "clear($self, /)\n"                                                                              \
   "--\n\n"                                                                                         \
-  "Forget all keys, and release the memory of growth.  Options and seed stay (but a loaded copy\n" \
-  "of a Cuckoo that was shared becomes an ordinary one, which is another form).  Keys that "       \
-  "other\n"                                                                                        \
-  "threads add meanwhile may be lost.  io.UnsupportedOperation: the filter is shared or mapped."
+  "Forget all keys, and release the memory of growth.  Options and seed stay, but a loaded copy\n" \
+  "of a shared Cuckoo becomes an ordinary Cuckoo.  Keys that other threads add meanwhile may be\n" \
+  "lost.  io.UnsupportedOperation: the filter is shared or mapped."
 
 #define ADD_TEXT                                                                                   \
   "add($self, key, /, *, periods=None)\n"                                                          \

@@ -51,6 +51,7 @@ echo 'line new' >>logs/a/5 && echo 'line more' >logs/a/more && rm logs/a/6 && ta
 run which index 'line new'
 check "a changed archive is searched for any key" test "$(wc -l <out)" -eq 32
 try "... member by member" output_is 'plain.tar/logs/a/5:line new' : grep index 'line new'
+try "... but a member that has gone is no error" ends_by 1 : grep index 'line 6'
 try "... and read again" figure_is "files read" 32 : index -o index --stats
 check "... of which a member is gone" figure_is "files dropped" 1
 try "... as it is now" output_is plain.tar/logs/a/5 : which index 'line new'

@@ -252,7 +252,8 @@ TEST(not_all_filters_have_layers)
     append_layer();
   }
   split_file("bloom-layers");
-  saved_put32(parts.header + 44, 0); /* it does not grow */
+  saved_put32(parts.header + 44, 0); /* it does not grow, and has a limit of keys */
+  saved_put64(parts.header + SAVED_GEOMETRY_AT + 40, 10);
   assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
   const char *const names[] = {"bloom-blocked", "counting"};
   for (unsigned i = 0; i < 2; i++) {
