@@ -473,3 +473,28 @@ TEST(copies_in_wider_lanes_are_folded)
   assert_int_equal(stats_of(f).count, 0);
   tamis_destroy(f);
 }
+
+/* A fold that is refused memory is forgotten: as before, copies take free lanes, and need no memory. */
+TEST(a_fold_without_memory_is_forgotten)
+{
+  struct bank bank = {.bytes = 0};
+  tamis_options options = options_for(3000, 0.001);
+  options.growable = false;
+  options.allocator = allocator_of(&bank);
+  tamis_filter *f = make_with_options(&options);
+  uint64_t key = 1000;
+  int result;
+  bank.refused_from = 1;
+  add_range(f, 0, 1000);
+  add_range(f, 0, 1000);
+  while ((result = tamis_add_hash(f, key)) == TAMIS_OK)
+    key++;
+  assert_int_equal(result, TAMIS_ENOMEM);
+  remove_range(f, 0, 1000);
+  remove_range(f, 0, 1000);
+  add_range(f, 0, 1000);
+  add_range(f, 0, 1000);
+  assert_valid(f);
+  tamis_destroy(f);
+  assert_int_equal(bank.bytes, 0);
+}
