@@ -181,6 +181,9 @@ static const struct row rows[] = {
      * wrote there. */
     {"a_split_under_a_writer", TINY, "cuckoo_pair_found",
      "x_at 26; a: add x @*; split; a = OK; contains x = 1"},
+    /* The second time, it is about to take both stripes. */
+    {"a_split_under_a_writer", TINY, NULL,
+     "x_at 26; add x; a: add x @cuckoo_pair_found#2; split; a = OK; copies x = 2"},
     /* One that comes while its segment is copied waits, whichever its stripe is, and adds to the
      * new one. Readers do not wait. */
     {"a_writer_while_a_segment_is_copied", FEW_STRIPES, "cuckoo_split_copied",
