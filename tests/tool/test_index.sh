@@ -215,7 +215,8 @@ try "one that has changed is read again" figure_is "files read" 2 : index -o gro
 check "... with one that is added" figure_is files 32
 try "... and found as it is now" output_is added/7 : which grown "added 7 again"
 for i in $(seq 60); do echo "change $i" >>added/9 && "$tamis" index -o grown; done
-check "what is of no use goes" test "$(stat -c %s grown)" -le $((2 * 32 * 800))
+run index -o anew $(seq -f 'added/%.0f' 32)
+check "what is of no use goes" test "$(stat -c %s grown)" -le $((3 * $(stat -c %s anew)))
 check "... and all is there" all_found grown 32
 try "... as it is now" output_is added/9 : which grown "change 60"
 rm added/32
