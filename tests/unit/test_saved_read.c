@@ -378,6 +378,44 @@ TEST(a_seed_of_zero_is_none)
   assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
 }
 
+/* Options that no call creates a filter with, in a header that is right in all else. */
+TEST(options_in_a_header_are_checked)
+{
+  static const struct {
+    size_t at;
+    double number;
+    int expected;
+  } tries[] = {{72, 0.5, TAMIS_OK}, {72, 1, TAMIS_ECORRUPT}, {72, 2, TAMIS_ECORRUPT}};
+  for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
+    split_file("bloom-blocked");
+    saved_put64(parts.header + tries[i].at, saved_of_double(tries[i].number));
+    assert_int_equal(load_joined(REPAIR_ALL), tries[i].expected);
+  }
+}
+
+/* The sums of an array say where it is and how large: sums of another one are refused. */
+TEST(sums_are_those_of_their_array)
+{
+  tamis_filter *f;
+  for (unsigned i = 0; i <= SAVED_MEANINGS; i++) {
+    split_file("bloom-blocked");
+    struct source s = join_with(REPAIR_ALL);
+    unsigned char *trailer = joined + s.size - SAVED_UNIT, *block = trailer - 2 * SAVED_UNIT;
+    assert_int_equal(saved_get32(block), SAVED_SUMS);
+    if (i < SAVED_MEANINGS)
+      block[24 + i * 8] ^= SAVED_UNIT;
+    const uint64_t sum = saved_block_sum(block, block + SAVED_UNIT, 8),
+                   digest = saved_next_digest(0, number_at(joined, SAVED_HEADER - 8));
+    saved_put64(block + 56, sum);
+    saved_put64(trailer + 48, saved_next_digest(digest, sum));
+    saved_put64(trailer + 56, hash_sum(trailer, 56, 0));
+    const int expected = i < SAVED_MEANINGS ? TAMIS_ECORRUPT : TAMIS_OK;
+    assert_int_equal(load_any(s, 0, NULL), expected);
+    assert_int_equal(map_source(s, false, &f), expected);
+    tamis_destroy(f);
+  }
+}
+
 /* Keys that are to be removed take memory beside the filter, but no more than it may take. */
 TEST(removed_keys_stay_within_the_limit)
 {

@@ -14,6 +14,7 @@
 #include "shared_unit.h"
 
 #include "bloom/bloom.h"
+#include "window/create.h"
 #include "window/table.h"
 #include "wrapped_files.h"
 
@@ -230,13 +231,20 @@ static void prepare_full_layer(void)
   add_keys(f, n);
 }
 
+/* A lock of one that may only read the file. */
+static int lock_as_reader(void)
+{
+  int reader = open(shared_path, O_RDONLY | O_CLOEXEC);
+  struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+  assert_int_equal(fcntl(reader, F_OFD_SETLK, &lock), 0);
+  return reader;
+}
+
 /* A handle has no name while somebody who reads has locked the file. */
 static void prepare_nameless(void)
 {
   prepare_file();
-  int reader = open(shared_path, O_RDONLY | O_CLOEXEC);
-  struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-  assert_int_equal(fcntl(reader, F_OFD_SETLK, &lock), 0);
+  int reader = lock_as_reader();
   f = open_shared(NULL);
   close(reader);
   assert_false(owner_has_name(&window_of(f)->owner));
@@ -497,6 +505,34 @@ TEST_BETWEEN(each_call_may_fail_with_windows, begin_test, tear_down)
 }
 
 /* ---- another process ---- */
+
+/* After a start of the machine, a file is mended under its lock, and once. */
+TEST_BETWEEN(a_start_is_noted_under_the_lock, begin_test, tear_down)
+{
+  uint64_t boot;
+  begin_options(false);
+  prepare_start();
+  int reader = lock_as_reader();
+  assert_int_equal(call_open(), TAMIS_EIO);
+  assert_int_equal(errno, EAGAIN);
+  close(reader);
+  assert_int_equal(call_open(), TAMIS_OK);
+  read_file(4096 + offsetof(struct bloom_tally, boot), &boot, sizeof boot);
+  assert_int_equal(boot, tamis__shared_file_boot());
+  tamis_destroy(made);
+  made = NULL;
+}
+
+/* No process that has got the descriptor can shrink memory that others have mapped. */
+TEST_BETWEEN(shared_memory_keeps_its_size, begin_test, tear_down)
+{
+  begin_options(true);
+  assert_int_equal(call_open_memory(), TAMIS_OK);
+  assert_int_equal(ftruncate(window_of(made)->shared->file.fd, 0), -1);
+  assert_int_equal(errno, EPERM);
+  tamis_destroy(made);
+  made = NULL;
+}
 
 /* Another file comes before any of the calls: it stays, and is the one that is opened. */
 TEST_BETWEEN(a_file_that_comes_meanwhile_stays, begin_test, tear_down)
