@@ -90,6 +90,18 @@ static bool has_all_counted(const struct form *form, const tamis_filter *mapped)
          stats_of(mapped).bits <= SAMPLE;
 }
 
+static bool is_mapped(const char *file)
+{
+  char line[1000];
+  bool found = false;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  assert_non_null(maps);
+  while (fgets(line, sizeof line, maps))
+    found |= strstr(line, file) != NULL;
+  (void) fclose(maps);
+  return found;
+}
+
 /* Nothing can be added or removed, and everything else is as it was. */
 static void check_mapped(const struct form *form, const struct bytes *saved, const tamis_filter *f)
 {
@@ -128,6 +140,7 @@ static void check_mapped(const struct form *form, const struct bytes *saved, con
     options.max_bytes--;
     assert_int_equal(map_source_with(options, source_of(saved), &mapped), TAMIS_EFULL);
     assert_int_equal(bank.bytes, 0);
+    assert_false(is_mapped("/memfd:saved"));
   }
 }
 
@@ -479,6 +492,27 @@ TEST(a_read_that_fails_ends_the_load)
   tamis_stats stats = TAMIS_STATS_INIT;
   s.fail_at = 1;
   assert_int_equal(tamis_saved_info(read_source, &s, &stats), TAMIS_EIO);
+  free(saved.data);
+  tamis_destroy(f);
+}
+
+/* Memory is taken as bytes come, within a limit too, whatever size a short file claims. */
+TEST(a_file_that_is_cut_takes_little_memory)
+{
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, (uint64_t) 4 * SAVED_CHUNK, 0.01), *g;
+  struct bytes saved = saved_bytes(f);
+  const uint64_t bytes = stats_of(f).bytes;
+  for (unsigned limited = 0; limited < 2; limited++) {
+    struct bank bank = {0};
+    tamis_load_options options = usual;
+    struct source s = source_of(&saved);
+    s.size = first_block(SAVED_UNIT);
+    options.allocator = allocator_of(&bank);
+    options.max_bytes = limited ? 2 * bytes : 0;
+    assert_int_equal(tamis_load(&options, read_source, &s, &g), TAMIS_ECORRUPT);
+    assert_in_range(bank.most_bytes, 1, bytes / 2);
+    assert_int_equal(bank.blocks, 0);
+  }
   free(saved.data);
   tamis_destroy(f);
 }
