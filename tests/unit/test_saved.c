@@ -496,7 +496,7 @@ TEST(a_read_that_fails_ends_the_load)
   tamis_destroy(f);
 }
 
-/* Memory is taken as bytes come, within a limit too, whatever size a short file claims. */
+/* A load takes memory only as bytes arrive, with and without a limit, whatever size the file claims. */
 TEST(a_file_that_is_cut_takes_little_memory)
 {
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, (uint64_t) 4 * SAVED_CHUNK, 0.01), *g;

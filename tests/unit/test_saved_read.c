@@ -378,22 +378,7 @@ TEST(a_seed_of_zero_is_none)
   assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
 }
 
-/* Options that no call creates a filter with, in a header that is right in all else. */
-TEST(options_in_a_header_are_checked)
-{
-  static const struct {
-    size_t at;
-    double number;
-    int expected;
-  } tries[] = {{72, 0.5, TAMIS_OK}, {72, 1, TAMIS_ECORRUPT}, {72, 2, TAMIS_ECORRUPT}};
-  for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
-    split_file("bloom-blocked");
-    saved_put64(parts.header + tries[i].at, saved_of_double(tries[i].number));
-    assert_int_equal(load_joined(REPAIR_ALL), tries[i].expected);
-  }
-}
-
-/* The sums of an array say where it is and how large: sums of another one are refused. */
+/* The block of an array's sums names the array's place and size.  Sums of another array are refused. */
 TEST(sums_are_those_of_their_array)
 {
   tamis_filter *f;

@@ -231,7 +231,7 @@ static void prepare_full_layer(void)
   add_keys(f, n);
 }
 
-/* A lock of one that may only read the file. */
+/* Locks the file as a process does that may only read the file. */
 static int lock_as_reader(void)
 {
   int reader = open(shared_path, O_RDONLY | O_CLOEXEC);
@@ -504,9 +504,7 @@ TEST_BETWEEN(each_call_may_fail_with_windows, begin_test, tear_down)
   play_all(true);
 }
 
-/* ---- another process ---- */
-
-/* After a start of the machine, a file is mended under its lock, and once. */
+/* After a restart of the machine, the first call mends the file, under the file's lock. */
 TEST_BETWEEN(a_start_is_noted_under_the_lock, begin_test, tear_down)
 {
   uint64_t boot;
@@ -523,7 +521,7 @@ TEST_BETWEEN(a_start_is_noted_under_the_lock, begin_test, tear_down)
   made = NULL;
 }
 
-/* No process that has got the descriptor can shrink memory that others have mapped. */
+/* A process with the descriptor cannot shrink memory that other processes have mapped. */
 TEST_BETWEEN(shared_memory_keeps_its_size, begin_test, tear_down)
 {
   begin_options(true);
@@ -533,6 +531,8 @@ TEST_BETWEEN(shared_memory_keeps_its_size, begin_test, tear_down)
   tamis_destroy(made);
   made = NULL;
 }
+
+/* ---- another process ---- */
 
 /* Another file comes before any of the calls: it stays, and is the one that is opened. */
 TEST_BETWEEN(a_file_that_comes_meanwhile_stays, begin_test, tear_down)

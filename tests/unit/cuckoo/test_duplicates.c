@@ -474,7 +474,7 @@ TEST(copies_in_wider_lanes_are_folded)
   tamis_destroy(f);
 }
 
-/* A fold that is refused memory is forgotten: as before, copies take free lanes, and need no memory. */
+/* A fold that is refused memory changes nothing: copies still take free lanes, and need no memory. */
 TEST(a_fold_without_memory_is_forgotten)
 {
   struct bank bank = {.bytes = 0};
