@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The ABI of the library is that of the last release (tests/compat/abi/last.abi), but for the changes that
-# tests/compat/abi/changes.txt names.  docs/reference/versions.md says how a change is written down.  Before the first release
-# there is neither of these files, and nothing to keep: the check only shows that it finds changes.
+# tests/compat/abi/changes.txt names.  docs/reference/versions.md says how a change is written down.
 #
 #   check_abi.sh SOURCE_DIR BUILD_DIR CC SONAME           compares
 #   check_abi.sh SOURCE_DIR BUILD_DIR CC SONAME accept    writes today's changes down
@@ -49,21 +48,19 @@ if [ "$mode" = release ]; then
   : >"$abi/changes.txt"
   exit
 fi
-if [ -e "$abi/last.abi" ] || [ "$mode" = accept ]; then
-  compare "$abi/last" "$work/today" >"$work/changes.txt"
-  if [ "$mode" = accept ]; then
-    cp "$work/changes.txt" "$abi/changes.txt"
-    exit
-  fi
-  if ! diff -u "$abi/changes.txt" "$work/changes.txt"; then
-    echo "the ABI has changed, and tests/compat/abi/changes.txt does not say so (docs/reference/versions.md)"
-    exit 1
-  fi
-  # The fourth bit of the status says that programs which were built before cannot run.
-  if [ $((status & 8)) -ne 0 ] && grep -q "soname='$soname'" "$abi/last.abi"; then
-    echo "programs that use $soname no longer run"
-    exit 1
-  fi
+compare "$abi/last" "$work/today" >"$work/changes.txt"
+if [ "$mode" = accept ]; then
+  cp "$work/changes.txt" "$abi/changes.txt"
+  exit
+fi
+if ! diff -u "$abi/changes.txt" "$work/changes.txt"; then
+  echo "the ABI has changed, and tests/compat/abi/changes.txt does not say so (docs/reference/versions.md)"
+  exit 1
+fi
+# The fourth bit of the status says that programs which were built before cannot run.
+if [ $((status & 8)) -ne 0 ] && grep -q "soname='$soname'" "$abi/last.abi"; then
+  echo "programs that use $soname no longer run"
+  exit 1
 fi
 
 # This check finds what it is for: another type of a field, and other numbers.
