@@ -2,6 +2,8 @@
 #include "base/memory.h"
 
 #include "base/cancel.h"
+#include "base/fullness.h"
+#include "base/hook.h"
 #include "base/pages.h"
 #include "base/reclaim.h"
 
@@ -142,4 +144,45 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size)
 {
   return from->allocate || size >= untouched ? tamis__memory_allocate(from, size)
                                              : calloc(1, (size_t) size);
+}
+
+static void *try_allocate(struct budget *b, uint64_t size, uint64_t cleared)
+{
+  b->result = TAMIS_EFULL;
+  if (!tamis__memory_count(b->bytes, b->limit, size))
+    return NULL;
+  HOOK(memory_counted);
+  void *block = b->dense ? tamis__memory_allocate_dense(b->from, size)
+                         : tamis__memory_allocate_cleared(b->from, size, cleared);
+  if (block)
+    return block;
+  b->result = TAMIS_ENOMEM;
+  atomic_fetch_sub_explicit(b->bytes, size, memory_order_relaxed);
+  return NULL;
+}
+
+static bool drain(const struct budget *b)
+{
+  return b->backlog && tamis__backlog_drain(b->backlog, true);
+}
+
+void *tamis__budget_allocate(struct budget *b, uint64_t size, uint64_t cleared)
+{
+  void *block = try_allocate(b, size, cleared);
+  return block || !drain(b) ? block : try_allocate(b, size, cleared);
+}
+
+bool tamis__budget_fits(struct budget *b, uint64_t size)
+{
+  b->result = TAMIS_EFULL;
+  return memory_fits(b->bytes, b->limit, size) ||
+         (drain(b) && memory_fits(b->bytes, b->limit, size));
+}
+
+void tamis__budget_release(struct budget *b, void *block, uint64_t size)
+{
+  tamis__memory_release(b->from, block, size);
+  atomic_fetch_sub_explicit(b->bytes, size, memory_order_relaxed);
+  if (b->rooms)
+    fullness_count(b->rooms);
 }

@@ -39,7 +39,38 @@ void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uin
  * after its release, so no two calls use the same room below the limit. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 
+/* Whether a filter's sum of bytes may grow by `size`. */
+static inline bool memory_fits(const _Atomic uint64_t *bytes, uint64_t limit, uint64_t size)
+{
+  const uint64_t sum = atomic_load_explicit(bytes, memory_order_relaxed);
+  return !limit || (size <= limit && sum <= limit - size);
+}
+
 /* Releases a block that was allocated with `size` bytes.  `block` may be NULL. */
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size);
+
+/* ---- memory that counts towards a filter's limit ---- */
+
+struct backlog;
+
+struct budget {
+  const tamis_allocator *from;
+  _Atomic uint64_t *bytes; /* the sum of the filter's bytes */
+  uint64_t limit;          /* of this sum; 0: no limit */
+  struct backlog *backlog; /* is drained if memory is refused; may be NULL */
+  bool dense;              /* allocates by tamis__memory_allocate_dense() */
+  _Atomic uint32_t *rooms; /* counts releases of blocks (base/fullness.h); may be NULL */
+  int result;              /* why memory was refused last: TAMIS_EFULL or TAMIS_ENOMEM */
+};
+
+/* Allocates a block of which at least the first `cleared` bytes are zero.  If memory is refused,
+ * drains the backlog and, if that has released a block, tries once more.  Returns NULL if memory is
+ * refused again. */
+void *tamis__budget_allocate(struct budget *budget, uint64_t size, uint64_t cleared);
+
+/* Whether the limit allows `size` more bytes.  May drain the backlog. */
+bool tamis__budget_fits(struct budget *budget, uint64_t size);
+
+void tamis__budget_release(struct budget *budget, void *block, uint64_t size);
 
 #endif

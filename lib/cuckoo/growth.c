@@ -196,7 +196,7 @@ static int split_locked(struct change *change, struct segment *parent)
   struct split split;
   /* Each child may need as many bytes for counts as the parent. */
   uint64_t most = bytes_of_split(change, parent) + 2 * tamis__segment_counts_bytes(parent);
-  bool fits = tamis__cuckoo_fits(c, most);
+  bool fits = cuckoo_fits(c, most);
   int result = allocate_split(change, parent, &split);
   if (result == TAMIS_OK) {
     segment_lock_all(g, parent);
@@ -321,7 +321,7 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
 {
   if (step != FOLD && step != REFUSE && change->held.first == &change->c->first.own_growth) {
     uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
-    return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
+    return cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
   }
   return step == CREATE  ? create_segment_locked(change)
          : step == SPLIT ? split_locked(change, segment)

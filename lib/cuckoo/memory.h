@@ -5,7 +5,10 @@
 #ifndef TAMIS_LIB_CUCKOO_MEMORY_H
 #define TAMIS_LIB_CUCKOO_MEMORY_H
 
+#include "base/memory.h"
 #include "cuckoo/table.h"
+
+struct budget tamis__cuckoo_budget(struct cuckoo *c);
 
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
  * TAMIS_ENOMEM.  If memory is refused, releases retired memory and tries once more. */
@@ -24,9 +27,11 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, uint64_t s
 /* Releases a block, which may be NULL. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 
-/* Whether max_bytes allows `size` more bytes; the second function may release retired memory. */
-bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
-bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
+/* Whether max_bytes allows `size` more bytes. */
+static inline bool cuckoo_fits(const struct cuckoo *c, uint64_t size)
+{
+  return memory_fits(&c->bytes, c->max_bytes, size);
+}
 
 /* ---- segments, in slabs if the filter is large: slabs.c ---- */
 

@@ -28,7 +28,7 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
   const struct table_counts *d = piece->duplicates;
   struct image_counts to = {
       .w = w, .table = piece->index, .words = cuckoo_buckets(g), .lanes = s->lanes};
-  for (unsigned block = 0; d && block < tamis__counts_blocks(d); block++)
+  for (unsigned block = 0; d && block < counts_blocks(d->buckets); block++)
     if (d->block[block])
       save_counts_block(&to, piece, block);
   tamis__image_counts_end(&to);

@@ -8,48 +8,12 @@
 
 enum { SCARCE_SEGMENTS = 16 /* if max_bytes has room for fewer, retired memory is needed soon */ };
 
-/* ---- memory of duplicate counts ---- */
-
-struct request {
-  struct cuckoo *c;
-  int result; /* the error of the last refused request */
-  bool released;
-};
-
-static bool fits(void *context, uint64_t size)
-{
-  struct request *request = context;
-  bool fits = tamis__cuckoo_makes_room(request->c, size);
-  if (!fits)
-    request->result = TAMIS_EFULL;
-  return fits;
-}
-
-static void *allocate(void *context, uint64_t size)
-{
-  struct request *request = context;
-  return tamis__cuckoo_allocate(request->c, size, &request->result);
-}
-
-static void release(void *context, void *block, uint64_t size)
-{
-  struct request *request = context;
-  tamis__cuckoo_release(request->c, block, size);
-  request->released = true;
-}
-
-static struct counts_memory memory_of(struct request *request)
-{
-  return (struct counts_memory){fits, allocate, release, request};
-}
-
 /* Releases the counts without a grace period.  No other call can use them: calls use counts only
  * while they hold a stripe of a segment in the directory, or the segment's growth stripe. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
-  struct request request = {.c = c};
-  struct counts_memory memory = memory_of(&request);
-  tamis__plane_clear(&segment->duplicates, &memory);
+  struct budget budget = tamis__cuckoo_budget(c);
+  tamis__plane_clear(&segment->duplicates, &budget);
 }
 
 uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment)
@@ -159,7 +123,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment)
 {
   release_duplicates(c, segment);
-  bool scarce = !tamis__cuckoo_fits(c, SCARCE_SEGMENTS * cuckoo_segment_bytes(g));
+  bool scarce = !cuckoo_fits(c, SCARCE_SEGMENTS * cuckoo_segment_bytes(g));
   tamis__backlog_retire(&cuckoo_growth(c)->backlog, &segment->retired, cuckoo_segment_bytes(g),
                         scarce);
   fullness_count(&c->rooms);
@@ -251,31 +215,30 @@ static struct plane_size size_of(const struct cuckoo_geometry *g)
 
 /* Sets a count.  Returns false after an error.  (Only made-up files have counts near the limit.) */
 static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
-                uint64_t count, struct request *request)
+                uint64_t count, struct budget *budget)
 {
   if (count >= saved_most_copies) {
-    request->result = TAMIS_EFULL;
+    budget->result = TAMIS_EFULL;
     return false;
   }
-  struct counts_memory memory = memory_of(request);
-  return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
+  return tamis__plane_set(&segment->duplicates, size_of(g), budget, lane.bucket, lane.lane, count);
 }
 
 /* Adds `n`, which may be negative (modulo 2^64), to a count.  A lower count needs no memory. */
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                       struct lane lane, uint64_t n, bool inside)
 {
-  struct request request = {.c = c};
+  struct budget budget = tamis__cuckoo_budget(c);
   uint64_t count = segment_copies(segment, lane);
   const bool lower = n >> 63;
   if (lower && count < -n)
     return TAMIS_ABSENT;
+  if (lower && c->max_bytes)
+    budget.rooms = &c->rooms;
   enum reader_pause pause = tamis__reader_pause(inside);
-  bool added = set(g, segment, lane, count + n, &request);
+  bool added = set(g, segment, lane, count + n, &budget);
   tamis__reader_resume(pause);
-  if (lower && request.released && c->max_bytes)
-    fullness_count(&c->rooms);
-  return added ? TAMIS_OK : request.result;
+  return added ? TAMIS_OK : budget.result;
 }
 
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -283,7 +246,7 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   inside &= c->growable;
   segment_lock_counts(segment, inside);
-  int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, n)
+  int result = tamis__plane_step(&segment->duplicates, lane.bucket, lane.lane, n)
                    ? TAMIS_OK
                    : add_copies(c, g, segment, lane, n, inside);
   lock_release(&segment->duplicates_lock);
@@ -294,16 +257,16 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside)
 {
-  struct request request = {.c = c};
+  struct budget budget = tamis__cuckoo_budget(c);
   enum reader_pause pause = tamis__reader_pause(inside && c->growable);
   lock_take(&segment->duplicates_lock);
   uint64_t sum = segment_copies(segment, from) + segment_copies(segment, to) + more;
-  bool moved = set(g, segment, to, sum, &request);
+  bool moved = set(g, segment, to, sum, &budget);
   if (moved)
-    set(g, segment, from, 0, &request); /* needs no memory */
+    set(g, segment, from, 0, &budget); /* needs no memory */
   lock_release(&segment->duplicates_lock);
   tamis__reader_resume(pause);
-  return moved ? TAMIS_OK : request.result;
+  return moved ? TAMIS_OK : budget.result;
 }
 
 uint64_t tamis__segment_counts_bytes(struct segment *segment)
@@ -318,9 +281,7 @@ uint64_t tamis__segment_counts_bytes(struct segment *segment)
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
                                struct image_table *table, bool spare, uint64_t *copies)
 {
-  struct request request = {.c = c};
-  struct counts_memory memory = memory_of(&request);
-  int result = tamis__image_load_plane(r, table, segment ? &segment->duplicates : NULL, &memory,
-                                       spare, copies);
-  return result == TAMIS_ENOMEM && request.result ? request.result : result;
+  struct budget budget = tamis__cuckoo_budget(c);
+  return tamis__image_load_plane(r, table, segment ? &segment->duplicates : NULL, &budget, spare,
+                                 copies);
 }

@@ -183,21 +183,15 @@ bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *gene
 
 /* ---- begin and end of a snapshot ---- */
 
-static void release(void *context, void *block, uint64_t size)
+static void release(const struct cuckoo_snapshot *s, const struct snapshot_block *block)
 {
-  const struct cuckoo_snapshot *s = context;
-  tamis__memory_release(filter_allocator(&s->c->head), block, size);
+  tamis__memory_release(filter_allocator(&s->c->head), block->at, block->bytes);
 }
 
-static void *allocate(void *context, uint64_t size)
+/* The memory of counts that are read.  It does not count towards max_bytes. */
+static struct budget budget_of(struct cuckoo_snapshot *s)
 {
-  struct cuckoo_snapshot *s = context;
-  return tamis__memory_allocate(filter_allocator(&s->c->head), size);
-}
-
-static struct counts_memory memory_of(struct cuckoo_snapshot *s)
-{
-  return (struct counts_memory){NULL, allocate, release, s};
+  return (struct budget){.from = filter_allocator(&s->c->head), .bytes = &s->read_bytes};
 }
 
 /* Makes a block at least `bytes` large.  Its contents are lost.  Returns false without memory. */
@@ -205,7 +199,7 @@ static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uin
 {
   if (bytes <= block->bytes)
     return true;
-  release(s, block->at, block->bytes);
+  release(s, block);
   block->at = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
   block->bytes = block->at ? bytes : 0;
   return block->at != NULL;
@@ -234,10 +228,10 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
     before->next = s->next;
   }
   lock_release(&c->snapshots_lock);
-  const struct counts_memory memory = memory_of(s);
-  tamis__plane_clear(&s->read, &memory);
-  release(s, s->words.at, s->words.bytes);
-  release(s, s->duplicates.at, s->duplicates.bytes);
+  struct budget budget = budget_of(s);
+  tamis__plane_clear(&s->read, &budget);
+  release(s, &s->words);
+  release(s, &s->duplicates);
   tamis__snapshot_release_notes(c, s->notes);
 }
 
@@ -329,18 +323,18 @@ static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *gener
                        struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  const struct counts_memory memory = memory_of(s);
+  struct budget budget = budget_of(s);
   struct segment *segment = directory_segment(directory_load(&generation->directory[s->index]));
   struct image_table table = {
       .shape = &g->shape, .words = s->words.at, .n = cuckoo_buckets(g), .table = s->index};
   struct saved_reader r;
   uint64_t copies = 0;
-  tamis__plane_clear(&s->read, &memory);
+  tamis__plane_clear(&s->read, &budget);
   copy_words(s, g, segment, s->index++, piece);
   piece->depth = 0; /* in a damaged file, the depth may be wrong */
   int result = tamis__mapped_counts(&r, &cuckoo_mapped(s->c)->file, g, segment);
   if (result == TAMIS_OK)
-    result = tamis__image_load_plane(&r, &table, &s->read, &memory, false, &copies);
+    result = tamis__image_load_plane(&r, &table, &s->read, &budget, false, &copies);
   piece->duplicates = plane_counts(&s->read);
   return result;
 }

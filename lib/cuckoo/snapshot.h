@@ -65,6 +65,7 @@ struct cuckoo_snapshot {
   /* Used only by the thread that takes the snapshot: */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
   plane read;                              /* mapped filter: duplicate counts read from the file */
+  _Atomic uint64_t read_bytes;             /* the bytes of these counts */
 };
 
 void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);

@@ -18,7 +18,7 @@
 #include "base/stripe.h"
 #include "base/word.h"
 #include "cuckoo/geometry.h"
-#include "table/plane.h"
+#include "table/counts.h"
 
 /* The stripes and then the buckets of a segment follow this struct in memory.  After the segment is
  * published, only `retired`, the lock and the atomic members change. */

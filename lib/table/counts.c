@@ -4,7 +4,6 @@
 #include "base/compiler.h"
 #include "table/count_codes.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum {
@@ -142,25 +141,24 @@ static NEVER_INLINE void encode_anywhere(struct count_block *b, size_t positions
   encode(b, positions, frame, &copied);
 }
 
-static void release_block(struct table_counts *d, const struct counts_memory *memory,
-                          unsigned block)
+static void release_block(struct table_counts *d, struct budget *budget, unsigned block)
 {
   struct count_block *b = d->block[block];
   if (b)
-    memory->release(memory->context, b, b->bytes);
+    tamis__budget_release(budget, b, b->bytes);
   d->block[block] = NULL;
 }
 
 /* Encodes the counts: in the old block if they fit and a new one would not be much smaller. */
-bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
-                         const struct counts_source *from, bool spare)
+static bool write_block(struct table_counts *d, struct budget *budget, unsigned block,
+                        const struct counts_source *from, bool spare)
 {
   size_t positions = counts_positions(d);
   struct frame frame = choose_frame(positions, from, spare);
   struct count_block *old = d->block[block], *new = old;
   uint64_t live = d->live - (old ? old->live : 0) + frame.live;
   if (!frame.live) {
-    release_block(d, memory, block);
+    release_block(d, budget, block);
     d->live = live;
     return true;
   }
@@ -168,7 +166,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   size_t bytes = frame_bytes(positions, &frame, spare);
   bool fits = old && least <= old->bytes && (from->block != old || old->bytes <= MOST_COPIED);
   if (!fits || bytes > old->bytes || bytes < (size_t) old->bytes * 15 / 16) {
-    struct count_block *other = memory->allocate(memory->context, bytes);
+    struct count_block *other = tamis__budget_allocate(budget, bytes, bytes);
     if (!other && !fits) {
       if (old && spare && frame.wide == old->wide)
         old->refused = (block_figure) bytes;
@@ -181,27 +179,27 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   }
   encode_anywhere(new, positions, &frame, from);
   if (new != old)
-    release_block(d, memory, block);
+    release_block(d, budget, block);
   d->block[block] = new;
   d->live = live;
   return true;
 }
 
 /* Moves a block's codes and exceptions to a larger block.  Returns false if memory was refused. */
-static bool extend(struct table_counts *d, const struct counts_memory *memory, unsigned block)
+static bool extend(struct table_counts *d, struct budget *budget, unsigned block)
 {
   const struct count_block *old = d->block[block] ? d->block[block] : &no_counts;
   struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
   size_t slots = frame.bits ? slots_for(counts_positions(d), &frame, true)
                             : frame.exceptions * 2 + FEWEST_SLOTS;
   size_t bytes = bytes_for(counts_positions(d), frame.bits, frame.wide, slots);
-  struct count_block *new = memory->allocate(memory->context, bytes);
+  struct count_block *new = tamis__budget_allocate(budget, bytes, bytes);
   if (!new)
     return false;
   memcpy(new, old, old->bytes);
   new->bytes = (block_figure) bytes;
   new->refused = 0;
-  release_block(d, memory, block);
+  release_block(d, budget, block);
   d->block[block] = new;
   return true;
 }
@@ -257,28 +255,26 @@ static void put(struct count_block *b, size_t positions, size_t i, uint64_t from
     drop_exception(b, positions, i);
 }
 
-static bool encode_anew(struct table_counts *d, const struct counts_memory *memory, unsigned block,
-                        size_t i, uint64_t count, bool spare)
+static bool encode_anew(struct table_counts *d, struct budget *budget, unsigned block, size_t i,
+                        uint64_t count, bool spare)
 {
   const struct counts_source from = {.block = d->block[block], .count = &count, .at = i};
-  return tamis__counts_write(d, memory, block, &from, spare);
+  return write_block(d, budget, block, &from, spare);
 }
 
-bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
-                          uint64_t bucket, unsigned lane, uint64_t from, uint64_t to)
+/* Changes the count of a lane from `from` to `to`, which is another one. */
+static bool change(struct table_counts *d, struct budget *budget, uint64_t bucket, unsigned lane,
+                   uint64_t from, uint64_t to)
 {
-  assert(tamis__counts_get(d, bucket, lane) == from);
   size_t positions = counts_positions(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
   unsigned block = (unsigned) (bucket / COUNTS_BUCKETS);
   struct count_block *b = d->block[block];
-  if (!to && !b)
-    return true;
   if (!b || !has_room(b, positions, i, to)) {
-    if (b && b->refused && to > from && memory->fits && !memory->fits(memory->context, b->refused))
+    if (b && b->refused && to > from && !tamis__budget_fits(budget, b->refused))
       return false;
     if (to >> count_bits(b && b->wide) || (b && b->exceptions >= positions / SPARSE_PART))
-      return encode_anew(d, memory, block, i, to, true);
-    if (!extend(d, memory, block)) /* room for a few more exceptions costs less than wider codes */
+      return encode_anew(d, budget, block, i, to, true);
+    if (!extend(d, budget, block)) /* room for a few more exceptions costs less than wider codes */
       return false;
     b = d->block[block];
   }
@@ -288,19 +284,22 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
   b->live = (block_figure) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
-    release_block(d, memory, block);
+    release_block(d, budget, block);
   else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, to, false); /* if memory is refused, *b stays as it is */
+    encode_anew(d, budget, block, i, to, false); /* if memory is refused, *b stays as it is */
   }
   return true;
 }
 
-bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more)
+bool tamis__plane_step(plane *p, uint64_t bucket, unsigned lane, uint64_t more)
 {
+  struct table_counts *d = plane_counts(p);
+  struct count_block *b = d ? d->block[bucket / COUNTS_BUCKETS] : NULL;
+  if (!b)
+    return false;
   size_t positions = counts_positions(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
-  struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
-  if (!b || b->changes >= most_changes(positions))
+  if (b->changes >= most_changes(positions))
     return false;
   if (more >> 63) /* `more` is negative, so the next block may be smaller */
     b->refused = 0;
@@ -341,51 +340,86 @@ uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsign
   return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
 }
 
-static unsigned blocks_for(uint64_t buckets)
+/* The size in bytes of a struct table_counts without its blocks. */
+static uint64_t bytes_without_blocks(uint64_t buckets)
 {
-  return (unsigned) ((buckets + COUNTS_BUCKETS - 1) / COUNTS_BUCKETS);
-}
-
-uint64_t tamis__counts_bytes(uint64_t buckets)
-{
-  return sizeof(struct table_counts) + blocks_for(buckets) * sizeof(struct count_block *);
-}
-
-void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes)
-{
-  d->buckets = buckets;
-  d->lanes = lanes;
-}
-
-unsigned tamis__counts_blocks(const struct table_counts *d)
-{
-  return blocks_for(d->buckets);
-}
-
-void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory)
-{
-  for (unsigned i = 0; i < tamis__counts_blocks(d); i++)
-    release_block(d, memory, i);
-  d->live = 0;
+  return sizeof(struct table_counts) + counts_blocks(buckets) * sizeof(struct count_block *);
 }
 
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d)
 {
-  uint64_t bytes = tamis__counts_bytes(d->buckets);
-  for (unsigned i = 0; i < tamis__counts_blocks(d); i++)
+  uint64_t bytes = bytes_without_blocks(d->buckets);
+  for (unsigned i = 0; i < counts_blocks(d->buckets); i++)
     bytes += d->block[i] ? d->block[i]->bytes : 0;
   return bytes;
 }
 
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to)
 {
-  uint64_t bytes = tamis__counts_bytes(d->buckets);
+  uint64_t bytes = bytes_without_blocks(d->buckets);
   memcpy(to, d, (size_t) bytes);
-  for (unsigned i = 0; i < tamis__counts_blocks(d); i++) {
+  for (unsigned i = 0; i < counts_blocks(d->buckets); i++) {
     if (!d->block[i])
       continue;
     to->block[i] = (struct count_block *) ((char *) to + bytes);
     memcpy(to->block[i], d->block[i], d->block[i]->bytes);
     bytes += d->block[i]->bytes;
   }
+}
+
+/* ---- planes ---- */
+
+void tamis__plane_clear(plane *p, struct budget *budget)
+{
+  struct table_counts *counts = plane_counts(p);
+  if (!counts)
+    return;
+  for (unsigned i = 0; i < counts_blocks(counts->buckets); i++)
+    release_block(counts, budget, i);
+  tamis__budget_release(budget, counts, bytes_without_blocks(counts->buckets));
+  atomic_store_explicit(p, NULL, memory_order_relaxed); /* see plane_counts() */
+}
+
+/* Returns the plane's counts, which it creates if there are none, or NULL if memory is refused. */
+static struct table_counts *provide(plane *p, struct plane_size size, struct budget *budget)
+{
+  struct table_counts *counts = plane_counts(p);
+  if (counts)
+    return counts;
+  const uint64_t bytes = bytes_without_blocks(size.buckets);
+  counts = tamis__budget_allocate(budget, bytes, bytes);
+  if (!counts)
+    return NULL;
+  counts->buckets = size.buckets;
+  counts->lanes = size.lanes;
+  atomic_store_explicit(p, counts, memory_order_relaxed); /* see plane_counts() */
+  return counts;
+}
+
+static void release_if_empty(plane *p, struct budget *budget)
+{
+  const struct table_counts *counts = plane_counts(p);
+  if (counts && !counts->live)
+    tamis__plane_clear(p, budget);
+}
+
+bool tamis__plane_set(plane *p, struct plane_size size, struct budget *budget, uint64_t bucket,
+                      unsigned lane, uint64_t count)
+{
+  uint64_t old = plane_get(p, bucket, lane);
+  if (count == old)
+    return true;
+  struct table_counts *counts = provide(p, size, budget);
+  bool set = counts && change(counts, budget, bucket, lane, old, count);
+  release_if_empty(p, budget);
+  return set;
+}
+
+bool tamis__plane_write(plane *p, struct plane_size size, struct budget *budget, unsigned block,
+                        const struct counts_source *from, bool spare)
+{
+  struct table_counts *counts = provide(p, size, budget);
+  bool written = counts && write_block(counts, budget, block, from, spare);
+  release_if_empty(p, budget);
+  return written;
 }

@@ -151,7 +151,7 @@ int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
 }
 
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
-                            const struct counts_memory *memory, bool spare, uint64_t *copies)
+                            struct budget *budget, bool spare, uint64_t *copies)
 {
   const struct plane_size size = {t->n, t->shape->lanes};
   uint64_t first, all[COUNTS_POSITIONS];
@@ -160,8 +160,8 @@ int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane
   int result;
   while ((result = tamis__image_load_counts(r, t, &counts, copies)) == TAMIS_OK)
     while (p && tamis__image_next(&counts, COUNTS_BUCKETS * size.lanes, &first, all))
-      if (!tamis__plane_write(p, size, memory, (unsigned) (first / size.lanes / COUNTS_BUCKETS),
+      if (!tamis__plane_write(p, size, budget, (unsigned) (first / size.lanes / COUNTS_BUCKETS),
                               &from, spare))
-        return TAMIS_ENOMEM;
+        return budget->result;
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }

@@ -14,8 +14,8 @@
 #define TAMIS_LIB_TABLE_IMAGE_H
 
 #include "base/saved.h"
+#include "table/counts.h"
 #include "table/lanes.h"
-#include "table/plane.h"
 
 enum {
   /* A block of counts.  Its four `meanings`: the table's number, the first word's index, 0, 0. */
@@ -169,6 +169,6 @@ int tamis__image_load_counts(struct saved_reader *r, struct image_table *t,
 
 /* Loads all counts of a table into an unshared plane or, if p is NULL, only checks the counts. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
-                            const struct counts_memory *memory, bool spare, uint64_t *copies);
+                            struct budget *budget, bool spare, uint64_t *copies);
 
 #endif

@@ -30,53 +30,22 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
     lock_init(&planes[i].lock);
 }
 
-struct request {
-  struct window *w;
-  int result;
-};
-
-static void *allocate(void *context, uint64_t size)
+/* Memory of counts is allocated under stripes, so without draining the backlog. */
+static struct budget budget_of(struct window *w)
 {
-  struct request *request = context;
-  struct window *w = request->w;
-  request->result = TAMIS_EFULL;
-  if (!tamis__memory_count(&w->bytes, w->max_bytes, size))
-    return NULL;
-  HOOK(window_counts_wanted);
-  void *block = tamis__memory_allocate_dense(filter_allocator(&w->head), size);
-  if (block)
-    return block;
-  request->result = TAMIS_ENOMEM;
-  atomic_fetch_sub_explicit(&w->bytes, size, memory_order_relaxed);
-  return NULL;
-}
-
-static void release(void *context, void *block, uint64_t size)
-{
-  struct window *w = ((struct request *) context)->w;
-  tamis__memory_release(filter_allocator(&w->head), block, size);
-  atomic_fetch_sub_explicit(&w->bytes, size, memory_order_relaxed);
-  fullness_count(&w->rooms);
-}
-
-static bool fits(void *context, uint64_t size)
-{
-  struct request *request = context;
-  request->result = TAMIS_EFULL;
-  return window_has_bytes(request->w, size);
-}
-
-static struct counts_memory memory_of(struct request *request)
-{
-  return (struct counts_memory){fits, allocate, release, request};
+  return (struct budget){.from = filter_allocator(&w->head),
+                         .bytes = &w->bytes,
+                         .limit = w->max_bytes,
+                         .dense = true,
+                         .rooms = &w->rooms,
+                         .result = TAMIS_EFULL};
 }
 
 void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 {
-  struct request request = {.w = w};
-  struct counts_memory memory = memory_of(&request);
+  struct budget budget = budget_of(w);
   for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
-    tamis__plane_clear(&layer->planes[i].counts, &memory);
+    tamis__plane_clear(&layer->planes[i].counts, &budget);
     lock_destroy(&layer->planes[i].lock);
   }
 }
@@ -98,13 +67,12 @@ int tamis__window_add_further(struct window *w, const struct window_layer *layer
   struct count_place at = place_of(layer, lane);
   int result = TAMIS_OK;
   lock_take(&at.plane->lock);
-  if (!plane_step(&at.plane->counts, at.word, at.lane, more)) {
-    struct request request = {.w = w, .result = TAMIS_EFULL};
-    struct counts_memory memory = memory_of(&request);
+  if (!tamis__plane_step(&at.plane->counts, at.word, at.lane, more)) {
+    struct budget budget = budget_of(w);
     const uint64_t sum = plane_get(&at.plane->counts, at.word, at.lane) + more;
     if (sum >= saved_most_copies ||
-        !tamis__plane_set(&at.plane->counts, at.size, &memory, at.word, at.lane, sum))
-      result = request.result;
+        !tamis__plane_set(&at.plane->counts, at.size, &budget, at.word, at.lane, sum))
+      result = budget.result;
   }
   lock_release(&at.plane->lock);
   if (result == TAMIS_OK)
@@ -116,11 +84,10 @@ void tamis__window_set_no_further(struct window *w, const struct window_layer *l
                                   struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  struct request request = {.w = w};
-  struct counts_memory memory = memory_of(&request);
+  struct budget budget = budget_of(w);
   lock_take(&at.plane->lock);
   const uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
-  (void) tamis__plane_set(&at.plane->counts, at.size, &memory, at.word, at.lane, 0);
+  (void) tamis__plane_set(&at.plane->counts, at.size, &budget, at.word, at.lane, 0);
   lock_release(&at.plane->lock);
   window_count_copies(window_stripe_of_block(w, lane.index >> layer->block_shift), -further);
 }
@@ -149,17 +116,16 @@ int tamis__window_give_counts(struct window *w, const struct window_layer *layer
   const uint64_t in_plane = UINT64_C(1) << layer->plane_shift;
   const unsigned words = in_plane < COUNTS_BUCKETS ? (unsigned) in_plane : COUNTS_BUCKETS,
                  lanes = layer->geometry.whole.lane.lanes;
-  struct request request = {.w = w};
-  struct counts_memory memory = memory_of(&request);
+  struct budget budget = budget_of(w);
   struct lane_counts_reader r = lane_counts_read(counts, 0, 0);
   uint64_t first, all[COUNTS_POSITIONS];
   const struct counts_source from = {.array = all};
   while (tamis__image_next(&r, words * lanes, &first, all)) {
     const struct count_place at = place_of(layer, (struct window_lane){first / lanes, 0});
     count_in_stripes(w, layer, first, all);
-    if (!tamis__plane_write(&at.plane->counts, at.size, &memory,
+    if (!tamis__plane_write(&at.plane->counts, at.size, &budget,
                             (unsigned) (at.word / COUNTS_BUCKETS), &from, false))
-      return request.result;
+      return budget.result;
   }
   return TAMIS_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Layer 2: the counts of copies in a window of the cuckoo kind.
  *
- * An entry itself is one copy of its key.  A plane (table/plane.h) counts further copies.
+ * An entry itself is one copy of its key.  A plane (table/counts.h) counts further copies.
  *
  * A count belongs to the entry in its lane, live or dead; an empty lane has no count.  A move takes
  * the count along with the entry.  The count is set to 0 when an add puts another entry into a dead

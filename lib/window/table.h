@@ -146,11 +146,12 @@
 #include "base/filter.h"
 #include "base/fullness.h"
 #include "base/hook.h"
+#include "base/memory.h"
 #include "base/owned.h"
 #include "base/reclaim.h"
 #include "base/stripe.h"
 #include "base/word.h"
-#include "table/plane.h"
+#include "table/counts.h"
 #include "window/epoch.h"
 #include "window/geometry.h"
 
@@ -300,8 +301,7 @@ static inline uint64_t window_layer_takes(const struct window *w, const struct w
 /* Whether max_bytes allows `more` bytes in addition to the present ones. */
 static inline bool window_has_bytes(const struct window *w, uint64_t more)
 {
-  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
-  return !w->max_bytes || (bytes <= w->max_bytes && more <= w->max_bytes - bytes);
+  return memory_fits(&w->bytes, w->max_bytes, more);
 }
 
 static inline uint64_t window_mixed(const struct window *w, uint64_t hash)

@@ -631,7 +631,7 @@ static const struct row rows[] = {
      "returned = 0; free_counts; a = OK; advance; hold_counts 7; a: advance; returned = 0;"
      "free_counts; a = OK; copies 7 = 0; count = 0"},
     /* There is none for a layer. */
-    {"memory_for_counts_is_counted_before_it_is_allocated", GROWABLE_CUCKOO, "window_counts_wanted",
+    {"memory_for_counts_is_counted_before_it_is_allocated", GROWABLE_CUCKOO, "memory_counted",
      "add 7; note; a: add 7 @*; more_bytes = 1; limit; open = FULL; end_limit; a = OK;"
      "copies 7 = 2"},
 

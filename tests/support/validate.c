@@ -15,7 +15,7 @@
 bool counts_are_whole(const struct table_counts *d)
 {
   size_t positions = counts_positions(d), live = 0;
-  for (unsigned block = 0; block < tamis__counts_blocks(d); block++) {
+  for (unsigned block = 0; block < counts_blocks(d->buckets); block++) {
     const struct count_block *b = d->block[block];
     if (!b)
       continue;

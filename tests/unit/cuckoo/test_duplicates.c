@@ -10,84 +10,61 @@
 
 /* Counts against those that they should be, with memory that is counted and may be refused. */
 struct model {
-  struct table_counts *d;
-  struct counts_memory memory;
+  plane plane;
+  struct plane_size size;
+  tamis_allocator system; /* all zero */
+  _Atomic uint64_t bytes; /* of the plane's memory */
+  struct budget budget;
   uint64_t *counts;
-  uint32_t buckets, lanes;
-  size_t bytes;   /* of blocks */
-  bool refused;   /* no memory is given */
-  unsigned asked; /* how often memory was asked for */
 };
-
-static bool is_given(void *context, size_t size)
-{
-  (void) size;
-  const struct model *m = context;
-  return !m->refused;
-}
-
-static void *give(void *context, size_t size)
-{
-  struct model *m = context;
-  m->asked++;
-  if (m->refused)
-    return NULL;
-  m->bytes += size;
-  void *block = calloc(1, size);
-  assert_non_null(block);
-  return block;
-}
-
-static void take_back(void *context, void *block, size_t size)
-{
-  struct model *m = context;
-  m->bytes -= size;
-  free(block);
-}
 
 static void begin_model(struct model *m, uint32_t buckets, uint32_t lanes)
 {
-  *m = (struct model){.memory = {is_given, give, take_back, m}, .buckets = buckets, .lanes = lanes};
-  m->d = calloc(1, tamis__counts_bytes(buckets));
+  *m = (struct model){.size = {buckets, lanes}, .budget = {.from = &m->system, .bytes = &m->bytes}};
   m->counts = calloc((size_t) buckets * lanes, sizeof *m->counts);
-  assert_true(m->d && m->counts);
-  tamis__counts_init(m->d, buckets, lanes);
+  assert_non_null(m->counts);
+}
+
+static void refuse_memory(struct model *m, bool refused)
+{
+  m->budget.limit = refused ? 1 : 0;
 }
 
 static void end_model(struct model *m)
 {
-  tamis__counts_clear(m->d, &m->memory);
-  assert_int_equal(m->d->live, 0);
+  tamis__plane_clear(&m->plane, &m->budget);
+  assert_null(plane_counts(&m->plane));
   assert_int_equal(m->bytes, 0);
-  free(m->d);
   free(m->counts);
+}
+
+static uint64_t count_of(const struct model *m, uint32_t i)
+{
+  return plane_get(&m->plane, i / m->size.lanes, i % m->size.lanes);
 }
 
 static void assert_same(const struct model *m)
 {
+  const struct table_counts *d = plane_counts(&m->plane);
   uint64_t live = 0;
-  for (uint32_t i = 0; i < m->buckets * m->lanes; i++) {
-    assert_int_equal(tamis__counts_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
+  for (uint32_t i = 0; i < m->size.buckets * m->size.lanes; i++) {
+    assert_int_equal(count_of(m, i), m->counts[i]);
     live += m->counts[i] != 0;
   }
-  assert_int_equal(m->d->live, live);
-  assert_true(counts_are_whole(m->d));
+  assert_int_equal(d ? d->live : 0, live);
+  assert_true(!d || counts_are_whole(d));
 }
 
 /* Every other change is a step, where that is possible. */
 static bool set_count(struct model *m, uint32_t i, uint64_t count)
 {
-  uint64_t more = count - m->counts[i];
-  if ((i + count) % 2 && tamis__counts_step(m->d, i / m->lanes, i % m->lanes, more)) {
-    m->counts[i] = count;
-    assert_int_equal(tamis__counts_get(m->d, i / m->lanes, i % m->lanes), count);
-    return true;
-  }
+  const uint32_t bucket = i / m->size.lanes, lane = i % m->size.lanes;
   bool set =
-      tamis__counts_change(m->d, &m->memory, i / m->lanes, i % m->lanes, m->counts[i], count);
+      ((i + count) % 2 && tamis__plane_step(&m->plane, bucket, lane, count - m->counts[i])) ||
+      tamis__plane_set(&m->plane, m->size, &m->budget, bucket, lane, count);
   if (set)
     m->counts[i] = count;
-  assert_int_equal(tamis__counts_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
+  assert_int_equal(count_of(m, i), m->counts[i]);
   return set;
 }
 
@@ -104,7 +81,7 @@ TEST(counts_are_those_of_a_plain_array)
       struct model m;
       begin_model(&m, sizes[s][0], sizes[s][1]);
       uint64_t random = seed;
-      uint32_t positions = m.buckets * m.lanes, steps = 6 * positions + 2000;
+      uint32_t positions = (uint32_t) m.size.buckets * m.size.lanes, steps = 6 * positions + 2000;
       for (uint32_t step = 0; step < steps / SCALE; step++) {
         uint32_t i = (uint32_t) (random_next(&random) % positions);
         uint64_t r = random_next(&random), count = m.counts[i];
@@ -121,7 +98,7 @@ TEST(counts_are_those_of_a_plain_array)
         default:
           count = r % 3 ? 0 : count / 2;
         }
-        m.refused = r % 64 < 4;
+        refuse_memory(&m, r % 64 < 4);
         if (!set_count(&m, i, count))
           refusals++;
         assert_true(count || m.counts[i] == 0);
@@ -136,7 +113,7 @@ TEST(counts_are_those_of_a_plain_array)
 
 static uint64_t blocks_of(const struct model *m)
 {
-  return (m->buckets + COUNTS_BUCKETS - 1) / COUNTS_BUCKETS;
+  return counts_blocks(m->size.buckets);
 }
 
 /* Counts that fall need no memory, however many there are in whatever shape: equal ones, and some
@@ -157,9 +134,9 @@ TEST(counts_fall_without_memory)
             assert_true(set_count(&m, i, count));
             left++;
           }
-        const struct counts_source from = {.block = m.d->block[0]};
-        assert_true(tamis__counts_write(m.d, &m.memory, 0, &from, false));
-        m.refused = true;
+        const struct counts_source from = {.block = plane_counts(&m.plane)->block[0]};
+        assert_true(tamis__plane_write(&m.plane, m.size, &m.budget, 0, &from, false));
+        refuse_memory(&m, true);
         while (left > 0) {
           uint32_t i = (uint32_t) (random_next(&random) % positions);
           uint64_t count = m.counts[i];
@@ -183,12 +160,12 @@ TEST(large_blocks_fall_without_memory)
   const uint32_t positions = 256 * 8;
   for (uint32_t i = 0; i < positions; i++)
     assert_true(set_count(&m, i, 5000 + i % 3000));
-  assert_true(m.d->block[0]->bytes > 2048);
-  m.refused = true;
+  assert_true(plane_counts(&m.plane)->block[0]->bytes > 2048);
+  refuse_memory(&m, true);
   for (uint32_t i = 0; i < 3 * positions; i++)
     assert_true(set_count(&m, i % positions, m.counts[i % positions] - 1));
   assert_same(&m);
-  m.refused = false;
+  refuse_memory(&m, false);
   for (uint32_t i = 0; i < positions; i++)
     assert_true(set_count(&m, i, m.counts[i] * 9));
   assert_same(&m);
@@ -212,7 +189,7 @@ TEST(equal_counts_take_few_bits)
       assert_same(&m);
       unsigned bits = 64 - (unsigned) __builtin_clzll(count);
       if (m.bytes > positions * (bits + 1) / 8 + 64 * blocks_of(&m))
-        fail_msg("%zu bytes for counts of %lu", m.bytes, count);
+        fail_msg("%lu bytes for counts of %lu", m.bytes, count);
       end_model(&m);
     }
 }
@@ -226,25 +203,29 @@ TEST(a_refused_block_is_not_encoded_again)
   uint32_t positions = 256 * 8;
   for (uint32_t i = 0; i < positions; i++)
     assert_true(set_count(&m, i, 1));
-  m.refused = true;
+  refuse_memory(&m, true);
   uint32_t i = 0;
   while (set_count(&m, i, 2 + i * 1000))
     i++;
   assert_in_range(i, 1, positions - 1);
-  while (!m.d->block[0]->refused) { /* until its list of exceptions is no more worth its memory */
-    m.refused = false;
+  while (!plane_counts(&m.plane)
+              ->block[0]
+              ->refused) { /* until its list of exceptions is no more worth its memory */
+    refuse_memory(&m, false);
     assert_true(set_count(&m, i, 2 + i * 1000));
-    m.refused = true;
+    refuse_memory(&m, true);
     while (set_count(&m, i + 1, 2 + i * 1000))
       i++;
     i++;
     assert_true(i < positions);
   }
-  unsigned asked = m.asked;
+  struct count_block *b = plane_counts(&m.plane)->block[0];
+  b->refused++; /* a refused encoding would set this size again */
+  const uint64_t refused = b->refused;
   for (uint32_t j = i + 1; j < positions; j++)
     assert_false(set_count(&m, j, 2 + j * 1000));
-  assert_int_equal(m.asked, asked);
-  m.refused = false;
+  assert_int_equal(b->refused, refused);
+  refuse_memory(&m, false);
   for (uint32_t j = i; j < positions; j++)
     assert_true(set_count(&m, j, 2 + j * 1000));
   assert_same(&m);
