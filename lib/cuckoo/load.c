@@ -61,7 +61,9 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
       .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
   /* If max_bytes is set, allocates no spare room: a filter that was saved at its limit must fit. */
   const bool spare = l->saved->options.max_bytes == 0;
-  return tamis__segment_load_copies(l->c, segment, l->r, &table, spare, &l->totals[TOTAL_COPIES]);
+  struct budget budget = tamis__cuckoo_budget(l->c);
+  return tamis__image_load_plane(l->r, &table, segment ? &segment->duplicates : NULL, &budget,
+                                 spare, &l->totals[TOTAL_COPIES]);
 }
 
 /* ---- segments of a growable filter ---- */

@@ -277,11 +277,3 @@ uint64_t tamis__segment_counts_bytes(struct segment *segment)
   lock_release(&segment->duplicates_lock);
   return bytes;
 }
-
-int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
-                               struct image_table *table, bool spare, uint64_t *copies)
-{
-  struct budget budget = tamis__cuckoo_budget(c);
-  return tamis__image_load_plane(r, table, segment ? &segment->duplicates : NULL, &budget, spare,
-                                 copies);
-}

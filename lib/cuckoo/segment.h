@@ -7,8 +7,6 @@
 
 #include "cuckoo/directory.h"
 #include "table/put.h"
-struct image_table;
-struct saved_reader;
 
 /* Creates an empty, unpublished segment that has this depth and the directory index `index`, or
  * returns NULL with the reason in *result. */
@@ -75,10 +73,6 @@ struct lane {
  * needs no memory.  Returns TAMIS_ABSENT if the count would become negative. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
-
-/* Loads the counts of an unpublished segment.  If `segment` is NULL, only checks the counts. */
-int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
-                               struct image_table *table, bool spare, uint64_t *copies);
 
 /* Adds `more` and the count of lane `from` to that of lane `to`, and clears the count of `from`. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -53,8 +53,6 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  if (!plane_counts(&at.plane->counts)) /* only compared with NULL: a stripe suffices */
-    return 0;
   lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
   lock_release(&at.plane->lock);

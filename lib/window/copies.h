@@ -48,10 +48,10 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 /* ---- calls by a holder of the stripe of the lane's word ---- */
 
-/* The number of further copies of the entry in a lane.  The layer must have planes. */
+/* The number of further copies of the entry in a lane that may have a count. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Does what tamis__window_further() does, in a window of any kind. */
+/* The number of further copies of the entry in a lane, in a window of any kind. */
 static inline uint64_t window_further(const struct window_layer *layer, struct window_lane lane)
 {
   return window_has_counts(layer, lane.index) ? tamis__window_further(layer, lane) : 0;

@@ -94,7 +94,7 @@ static void publish_list(struct window *w)
     ;
 }
 
-void tamis__window_append(struct window *w, struct window_layer *layer)
+static void append(struct window *w, struct window_layer *layer)
 {
   struct window_layer *older = window_layer_at(&w->newest);
   atomic_fetch_add_explicit(&w->growths, 1, memory_order_relaxed);
@@ -124,8 +124,8 @@ static struct window_later_layer *later_of(struct window_layer *layer)
                                                  offsetof(struct window_later_layer, layer));
 }
 
-struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
-                                              unsigned index, word *words)
+static struct window_layer *make_layer(struct window *w, const struct window_geometry *g,
+                                       unsigned index, word *words)
 {
   const bool copies = window_counts_copies(w);
   struct window_later_layer *later =
@@ -163,18 +163,19 @@ void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
   fullness_count(&w->rooms);
 }
 
-static int open_locked(struct window *w, const struct window_geometry *g, unsigned index)
+int tamis__window_add_layer(struct window *w, const struct window_geometry *g, unsigned index,
+                            word *words)
 {
   const uint64_t bytes = window_layer_takes(w, g);
   if (!tamis__memory_count(&w->bytes, w->max_bytes, bytes))
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
-  struct window_layer *layer = tamis__window_make_layer(w, g, index, NULL);
+  struct window_layer *layer = make_layer(w, g, index, words);
   if (!layer) {
     atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);
     return TAMIS_ENOMEM;
   }
-  tamis__window_append(w, layer);
+  append(w, layer);
   return TAMIS_OK;
 }
 
@@ -234,7 +235,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   if (result != TAMIS_OK)
     return result;
   plan_largest_locked(w, &g);
-  return open_locked(w, &g, index);
+  return tamis__window_add_layer(w, &g, index, NULL);
 }
 
 /* ---- a smaller layer after a burst ---- */
@@ -285,14 +286,15 @@ static void open_smaller_locked(struct window *w, uint64_t most)
     return;
   if (first_would_do(w, most) && first_is_free_locked(w)) {
     if (leaves_room_locked(w, 0, indices | UINT64_C(1) << (w->first.index - 1)))
-      tamis__window_append(w, &w->first);
+      append(w, &w->first);
     return;
   }
   unsigned index = free_index(indices);
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
       leaves_room_locked(w, window_layer_takes(w, &g), indices))
-    (void) open_locked(w, &g, index); /* if there is no memory, a later advance tries again */
+    (void) tamis__window_add_layer(w, &g, index,
+                                   NULL); /* if there is no memory, a later advance tries again */
 }
 
 void tamis__window_open_smaller(struct window *w, uint64_t most)

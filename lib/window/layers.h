@@ -15,13 +15,11 @@ void tamis__window_prepare_layer(const struct window *w, struct window_layer *la
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
-/* Creates a layer, which then owns `words`.  If `words` is NULL, allocates them.  Returns NULL if
- * there is no memory.  The caller must count the bytes of the layer. */
-struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
-                                              unsigned index, word *words);
-
-/* Makes a layer the newest.  The caller must hold `opening`, or be the only user of the filter. */
-void tamis__window_append(struct window *w, struct window_layer *layer);
+/* Adds a layer, which becomes the newest and then owns `words`.  If `words` is NULL, allocates them.
+ * The caller must hold `opening`, or be the only user of the filter.
+ *   Errors  TAMIS_EFULL: max_bytes; TAMIS_ENOMEM */
+int tamis__window_add_layer(struct window *w, const struct window_geometry *g, unsigned index,
+                            word *words);
 
 /* Opens a smaller layer if the newest is too large for `most` keys.  The caller must hold
  * `advancing`.  Waits for `opening` only if a layer will probably be opened. */

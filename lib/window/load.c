@@ -283,18 +283,6 @@ static int load_end(struct load *l)
   return TAMIS_OK;
 }
 
-static int append_layer(struct window *w, struct content *c)
-{
-  struct window_layer *layer =
-      tamis__window_make_layer(w, &c->geometry, c->index, (word *) c->words);
-  if (!layer)
-    return TAMIS_ENOMEM;
-  c->words = NULL; /* the layer owns them now */
-  (void) tamis__memory_count(&w->bytes, 0, window_layer_takes(w, &layer->geometry));
-  tamis__window_append(w, layer);
-  return TAMIS_OK;
-}
-
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {
@@ -324,8 +312,12 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
                         /* relaxed, here and below, as no other thread uses the filter yet. */
                         memory_order_relaxed);
   atomic_store_explicit(&w->state->numbers, epoch_numbers(epoch, l->last), memory_order_relaxed);
-  for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)
-    result = append_layer(w, &l->layers[i]);
+  for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++) {
+    struct content *c = &l->layers[i];
+    result = tamis__window_add_layer(w, &c->geometry, c->index, (word *) c->words);
+    if (result == TAMIS_OK)
+      c->words = NULL; /* the layer owns them now */
+  }
   if (l->apart && result == TAMIS_OK)
     tamis__window_let_leave(w, (struct window_layer *[]){&w->first}, 1);
   atomic_store_explicit(&w->growths, l->saved->geometry[SAVED_WINDOW_GROWTHS] + l->n - 1,

@@ -72,7 +72,7 @@ static bool remove_further_locked(struct window *w, const struct pair *pair, con
     return further;
   }
   const struct window_lane lane = window_lane(pair->layer, at->bucket, at->lane);
-  const bool further = tamis__window_further(pair->layer, lane) > 0;
+  const bool further = window_further(pair->layer, lane) > 0;
   if (further)
     (void) tamis__window_add_further(w, pair->layer, lane, UINT64_MAX); /* needs no memory */
   return further;
@@ -115,7 +115,7 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   const struct home home = lock_home(w, window_mixed(w, hash), &locked);
   const struct window_layer *layer = home.pair->layer;
   struct window_lane lane = window_lane(layer, home.found.bucket, home.found.lane);
-  uint64_t copies = home.live ? 1 + tamis__window_further(layer, lane) : 0;
+  uint64_t copies = home.live ? 1 + window_further(layer, lane) : 0;
   unlock_pairs(w, &locked);
   return copies;
 }
