@@ -19,8 +19,7 @@
 struct content {
   struct window_geometry geometry;
   unsigned index;
-  uint64_t *words;  /* no other thread uses them yet */
-  uint64_t *copied; /* for each segment, the number of the period in which it was copied */
+  uint64_t *words; /* no other thread uses them yet */
   struct lane_counts counts;
 };
 
@@ -32,11 +31,13 @@ struct load {
    * the load makes an empty first layer outside the list, and the oldest can be released later. */
   struct window_plan plan;
   bool apart;
-  unsigned stamps;               /* the number of stamps, G + 2 */
-  uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* totals of the layers so far; `bytes` also includes `beside` */
-  uint64_t beside;               /* the bytes of the rest of the filter: bytes_beside() */
-  uint64_t further;              /* the number of copies beyond each key's first */
+  unsigned stamps;      /* the number of stamps, G + 2 */
+  uint64_t first, last; /* the periods in which the save began, and in which it has come so far */
+  uint64_t lanes, segments, bytes; /* totals so far; `bytes` includes bytes_beside() */
+  /* For each of the last G + 2 periods p, at index p % (G + 2): how many segments were copied in
+   * earlier periods. */
+  uint64_t before[WINDOW_MOST_PERIODS + 2];
+  uint64_t further; /* the number of copies beyond each key's first */
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
@@ -118,11 +119,21 @@ static unsigned stamp_of(const struct load *l, uint64_t period)
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
+/* Follows the save to a period in which it copies the next segment, or ends. */
+static void follow_to(struct load *l, uint64_t period)
+{
+  if (period > l->last + l->stamps)
+    l->last = period - l->stamps;
+  while (l->last < period)
+    l->before[++l->last % l->stamps] = l->segments;
+}
+
+/* Checks a segment that was copied in the period l->last. */
 static bool check_segment(struct load *l, const struct content *c, uint64_t segment)
 {
   const struct window_geometry *g = &c->geometry;
   const uint64_t n = window_segment_words(g);
-  unsigned now = stamp_of(l, c->copied[segment]), dead = epoch_next_stamp(now, l->stamps);
+  unsigned dead = epoch_next_stamp(stamp_of(l, l->last), l->stamps);
   for (uint64_t i = segment * n; i < (segment + 1) * n; i++) {
     if (c->words[i] != (c->words[i] & whole_lanes(&g->whole, c->words[i], l->stamps, dead)) ||
         !lanes_are_alone(g, (const word *) c->words, i))
@@ -134,12 +145,16 @@ static bool check_segment(struct load *l, const struct content *c, uint64_t segm
   return true;
 }
 
-/* Clears the entries of a segment that were forgotten after it was copied. */
-static void forget(const struct load *l, const struct content *c, uint64_t segment)
+/* Clears the entries of a segment that were forgotten after it was copied.  The segment is the one
+ * with this number in the file. */
+static void forget(const struct load *l, const struct content *c, uint64_t segment, uint64_t number)
 {
   const struct window_shape *s = &c->geometry.whole;
-  uint64_t n = window_segment_words(&c->geometry), since = l->last - c->copied[segment];
-  unsigned now = stamp_of(l, c->copied[segment]);
+  const uint64_t n = window_segment_words(&c->geometry);
+  unsigned since = 0; /* how many periods ended after the copy, but at most G + 1 */
+  while (since <= l->plan.spec.periods && number < l->before[(l->last - since) % l->stamps])
+    since++;
+  const unsigned now = stamp_of(l, l->last + l->stamps - since);
   for (uint64_t i = segment * n; i < (segment + 1) * n && since; i++)
     for (uint64_t used = window_used(s, c->words[i]); used; used &= used - 1) {
       unsigned stamp =
@@ -155,9 +170,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t bytes = window_bytes(&c->geometry);
   uint64_t limit = l->saved->limit;
   l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
-  l->copied += c->geometry.segments * 8;
-  /* The arrays `copied` may take `beside` bytes: they are released before the rest is allocated. */
-  if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
+  if (limit && (bytes > limit || l->bytes > limit - bytes))
     return TAMIS_EFULL;
   struct saved_memory m = {.limit = limit ? limit - l->bytes : 0};
   int result = tamis__saved_read_array(l->r, bytes, &m);
@@ -174,23 +187,24 @@ static int load_words(struct load *l, struct content *c)
   return result;
 }
 
-/* Reads the numbers of the periods in which segments were copied.  They must not decrease. */
-static int load_copied(struct load *l, struct content *c, unsigned number)
+/* Reads the numbers of the periods in which segments were copied, which must not decrease, and
+ * checks the segments. */
+static int load_segments(struct load *l, const struct content *c, unsigned number)
 {
-  uint64_t segments = c->geometry.segments;
-  c->copied = tamis__memory_allocate_cleared(&l->r->allocator, segments * 8, 0);
-  if (!c->copied)
-    return TAMIS_ENOMEM;
+  const uint64_t segments = c->geometry.segments;
   for (uint64_t i = 0, done = 0; done < segments;) {
     struct saved_block block;
     int result = tamis__image_read_row(l->r, SAVED_WINDOW_COPIED, number, segments, &done, &block);
     if (result != TAMIS_OK)
       return result;
-    image_get(c->copied + i, block.payload, done - i);
-    for (; i < done; i++) {
-      if (c->copied[i] < l->last || c->copied[i] > window_most_period)
+    for (const unsigned char *at = block.payload; i < done; i++, at += 8) {
+      const uint64_t copied = saved_get64(at);
+      if (copied < l->last || copied > window_most_period)
         return TAMIS_ECORRUPT;
-      l->last = c->copied[i];
+      follow_to(l, copied);
+      if (!check_segment(l, c, i))
+        return TAMIS_ECORRUPT;
+      l->segments++;
     }
   }
   return TAMIS_OK;
@@ -244,11 +258,8 @@ static int load_layer(struct load *l)
   if (result == TAMIS_OK)
     result = load_words(l, c);
   if (result == TAMIS_OK)
-    result = load_copied(l, c, l->n);
+    result = load_segments(l, c, l->n);
   l->n++; /* from now on the caller releases the memory of *c */
-  for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
-    if (!check_segment(l, c, i))
-      result = TAMIS_ECORRUPT;
   return result == TAMIS_OK ? load_counts(l, c, l->n - 1) : result;
 }
 
@@ -276,10 +287,11 @@ static int load_end(struct load *l)
       totals[TOTAL_WINDOW_PERIOD] > (l->plan.counted ? 0 : window_most_period) ||
       totals[TOTAL_WINDOW_FURTHER] != l->further)
     return TAMIS_ECORRUPT;
-  l->last = totals[TOTAL_WINDOW_PERIOD];
+  follow_to(l, totals[TOTAL_WINDOW_PERIOD]);
+  uint64_t number = 0;
   for (unsigned i = 0; i < l->n; i++)
     for (uint64_t j = 0; j < l->layers[i].geometry.segments; j++)
-      forget(l, &l->layers[i], j);
+      forget(l, &l->layers[i], j, number++);
   return TAMIS_OK;
 }
 
@@ -348,12 +360,10 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   if (r->mapping || r->live)
     return TAMIS_EUNSUPPORTED;
   l.last = l.first;
-  l.bytes = l.beside = bytes_beside(&l);
+  l.bytes = bytes_beside(&l);
   int result = load_layers(&l);
   if (result == TAMIS_OK)
     result = load_end(&l);
-  for (unsigned i = 0; i < l.n; i++)
-    tamis__memory_release(&r->allocator, l.layers[i].copied, l.layers[i].geometry.segments * 8);
   if (result == TAMIS_OK)
     result = create(&l, head, &w);
   for (unsigned i = 0; i < l.n; i++)

@@ -266,6 +266,23 @@ TEST(a_filter_is_loaded_within_its_limit)
     }
 }
 
+/* The limit need not leave room for what a load notes of segments: small builds have thousands. */
+TEST(a_loaded_window_has_any_number_of_segments)
+{
+  for (const struct form *form = NULL; (form = next_form(form));) {
+    tamis_options o = form->options;
+    if (!o.window)
+      continue;
+    o.capacity = 1000000, o.stripes = 1;
+    o.max_bytes = planned_bytes(&o);
+    tamis_filter *f = make_with_options(&o);
+    struct bytes saved = saved_bytes(f);
+    assert_int_equal(load_any(source_of(&saved), o.max_bytes, NULL), TAMIS_OK);
+    tamis_destroy(f);
+    free(saved.data);
+  }
+}
+
 /* Arrays and tables of several chunks, which are copied while they grow.  A bit that is wrong in the midst
  * is found, but not in a file that the caller wants to be mapped unchecked. */
 TEST(large_filters_are_as_they_were)
