@@ -208,11 +208,6 @@ void tamis__retired_release(void *owner, struct retired *block, uint64_t size)
 
 /* ---- duplicate counts ---- */
 
-static struct plane_size size_of(const struct cuckoo_geometry *g)
-{
-  return (struct plane_size){(uint32_t) cuckoo_buckets(g), g->shape.lanes};
-}
-
 /* Sets a count.  Returns false after an error.  (Only made-up files have counts near the limit.) */
 static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
                 uint64_t count, struct budget *budget)
@@ -221,7 +216,8 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
     budget->result = TAMIS_EFULL;
     return false;
   }
-  return tamis__plane_set(&segment->duplicates, size_of(g), budget, lane.bucket, lane.lane, count);
+  const struct plane_size size = {cuckoo_buckets(g), g->shape.lanes};
+  return tamis__plane_set(&segment->duplicates, size, budget, lane.bucket, lane.lane, count);
 }
 
 /* Adds `n`, which may be negative (modulo 2^64), to a count.  A lower count needs no memory. */

@@ -102,9 +102,7 @@ static void count_in_stripes(struct window *w, const struct window_layer *layer,
     struct window_stripe *stripe = window_stripe_of_block(w, lane.index >> layer->block_shift);
     if (!lane_get(s, word_load(&layer->words[lane.index]), lane.lane))
       counts[i] = 0;
-    window_lock(w, stripe);
     window_count_copies(stripe, counts[i]);
-    window_unlock(w, stripe);
   }
 }
 

@@ -124,26 +124,6 @@ static struct window_later_layer *later_of(struct window_layer *layer)
                                                  offsetof(struct window_later_layer, layer));
 }
 
-static struct window_layer *make_layer(struct window *w, const struct window_geometry *g,
-                                       unsigned index, word *words)
-{
-  const bool copies = window_counts_copies(w);
-  struct window_later_layer *later =
-      tamis__memory_allocate(filter_allocator(&w->head), window_layer_bytes(copies));
-  if (later && !words)
-    words =
-        tamis__window_allocate_words(filter_allocator(&w->head), window_bytes(g), w->cleared_from);
-  if (!later || !words) {
-    tamis__memory_release(filter_allocator(&w->head), later, window_layer_bytes(copies));
-    return NULL;
-  }
-  tamis__window_prepare_layer(w, &later->layer, g,
-                              copies ? (struct window_plane *) (later + 1) : NULL);
-  later->layer.words = words;
-  later->layer.index = index;
-  return &later->layer;
-}
-
 static void release_layer(struct window *w, struct window_layer *layer)
 {
   const tamis_allocator *from = filter_allocator(&w->head);
@@ -166,16 +146,25 @@ void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
 int tamis__window_add_layer(struct window *w, const struct window_geometry *g, unsigned index,
                             word *words)
 {
+  const bool copies = window_counts_copies(w);
+  const tamis_allocator *from = filter_allocator(&w->head);
   const uint64_t bytes = window_layer_takes(w, g);
   if (!tamis__memory_count(&w->bytes, w->max_bytes, bytes))
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
-  struct window_layer *layer = make_layer(w, g, index, words);
-  if (!layer) {
+  struct window_later_layer *later = tamis__memory_allocate(from, window_layer_bytes(copies));
+  if (later && !words)
+    words = tamis__window_allocate_words(from, window_bytes(g), w->cleared_from);
+  if (!later || !words) {
+    tamis__memory_release(from, later, window_layer_bytes(copies));
     atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);
     return TAMIS_ENOMEM;
   }
-  append(w, layer);
+  tamis__window_prepare_layer(w, &later->layer, g,
+                              copies ? (struct window_plane *) (later + 1) : NULL);
+  later->layer.words = words;
+  later->layer.index = index;
+  append(w, &later->layer);
   return TAMIS_OK;
 }
 

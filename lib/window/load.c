@@ -14,8 +14,6 @@
 #include "window/create.h"
 #include "window/layers.h"
 
-#include <string.h>
-
 struct content {
   struct window_geometry geometry;
   unsigned index;
@@ -295,16 +293,15 @@ static int load_end(struct load *l)
   return TAMIS_OK;
 }
 
+/* Needs no stripes, as no other thread uses the filter yet. */
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {
     struct window_stripe *stripe = window_stripe_of_block(w, i >> layer->block_shift);
     const uint64_t value = word_load(&layer->words[i]);
-    window_lock(w, stripe);
     window_use(stripe, (int64_t) lanes_count(window_used(&layer->geometry.whole, value)));
     if (window_is_counted(w))
       window_count_copies(stripe, counted_further(&layer->geometry.whole, value));
-    window_unlock(w, stripe);
   }
 }
 
