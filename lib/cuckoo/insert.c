@@ -351,10 +351,10 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if ((unsigned) result < NO_ROOM) /* neither an error nor a reason to try again */
+  if (result < NO_ROOM) /* no reason to try again */
     return result;
-  if (result < 0 || (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1)))
-    return refuse(c, result < 0 ? result : TAMIS_EFULL); /* no other generation can take the key */
+  if (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1))
+    return refuse(c, TAMIS_EFULL); /* no other generation can take the key */
   return insert(c, hash, unique ? try_add_unique : try_add);
 }
 

@@ -282,8 +282,8 @@ static void open_smaller_locked(struct window *w, uint64_t most)
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
       leaves_room_locked(w, window_layer_takes(w, &g), indices))
-    (void) tamis__window_add_layer(w, &g, index,
-                                   NULL); /* if there is no memory, a later advance tries again */
+    /* If there is no memory, a later advance tries again. */
+    (void) tamis__window_add_layer(w, &g, index, NULL);
 }
 
 void tamis__window_open_smaller(struct window *w, uint64_t most)
